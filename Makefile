@@ -1,0 +1,44 @@
+PYTHON ?= python3
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint types bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in runs/demo
+	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
+
+test: lint types  ## lint, check types, run the tests
+	.venv/bin/python -m pytest
+
+lint: .venv/.dev  ## ruff
+	.venv/bin/ruff check .
+
+types: .venv/.dev  ## basedpyright
+	.venv/bin/basedpyright --pythonpath .venv/bin/python
+
+bench: .venv/.runtime  ## run the benchmarks (those against PyTorch need: .venv/bin/pip install torch==2.13.0)
+	.venv/bin/python -m benchmarks
+
+clean:  ## remove the virtual environment, caches and builds (runs/ stays)
+	rm -rf .venv .cache .hypothesis .jax_cache .pytest_cache .ruff_cache build dist
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The environment is reinstalled only when pyproject.toml changes. The demo needs the runtime
+# dependencies alone; the checks add the dev extra, which covers the runtime too.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "lcpinn needs Python 3.11 or newer; '$(PYTHON)' is not. Try: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+.venv/.runtime: pyproject.toml | .venv/bin/python
+	@echo "Installing lcpinn into .venv (takes a minute) ..."
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch .venv/.runtime
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	@echo "Installing lcpinn and its development tools into .venv (takes a minute) ..."
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch .venv/.runtime .venv/.dev

@@ -1,0 +1,429 @@
+"""What a user writes: a PDE with its knobs, on one page.
+
+A `Family` names its coordinates (`domain`), its coefficients (`parameters`) and its residual terms.
+Terms are methods marked with `@interior` or `@on(...)`; their arguments are bound by name, so that
+the signature alone says which derivatives of which outputs are needed, and a misspelt name fails
+when the family is built rather than when it is trained.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lcpinn.domain import Box, Face
+from lcpinn.errors import LcpinnError
+from lcpinn.jet import MultiIndex, Orders, expand, parse_derivative, polynomial
+from lcpinn.prior import Coefficients, Product, Simplex, Weights
+
+RESERVED = ("point", "self", "data")
+
+
+# -- Marks that turn a method into a term --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a term holds: inside the domain (None), or on faces; no face named means all."""
+
+    faces: tuple[tuple[str, float], ...] | None
+
+
+def interior(method: Callable) -> Callable:
+    """The method's residual vanishes inside the domain."""
+    method._lcpinn_mark = Mark(None)  # pyright: ignore[reportFunctionMemberAccess]
+    return method
+
+
+def on(**faces: float | Sequence[float]) -> Callable[[Callable], Callable]:
+    """The method's residual vanishes on faces: `@on(t=0.0)`, or both with `@on(x=(0.0, 1.0))`.
+
+    `@on()` names none and means every face of the domain.
+    """
+    pairs = tuple((name, float(v)) for name, value in faces.items() for v in np.atleast_1d(value))
+
+    def mark(method: Callable) -> Callable:
+        method._lcpinn_mark = Mark(pairs)  # pyright: ignore[reportFunctionMemberAccess]
+        return method
+
+    return mark
+
+
+# -- Optional attributes -------------------------------------------------------------------------
+
+
+class Data:
+    """Observations, as the term `data`: `Data(x=[...], k=[...], u=[...])`, equal lengths.
+
+    Coordinates and at least one output are needed. A parameter that is left out is unknown to the
+    observation, which then holds for every value of it.
+    """
+
+    def __init__(self, **columns: Any):
+        arrays = {name: np.array(v, dtype=np.float64).ravel() for name, v in columns.items()}
+        lengths = {name: len(v) for name, v in arrays.items()}
+        if len(set(lengths.values())) != 1:
+            raise LcpinnError(f"data: columns differ in length: {lengths}")
+        bad = [name for name, v in arrays.items() if not np.all(np.isfinite(v))]
+        if bad:
+            raise LcpinnError(f"data: {', '.join(bad)} holds NaN or infinite values")
+        self.columns: Mapping[str, np.ndarray] = arrays
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        return f"Data({', '.join(self.columns)}; {len(self)} observations)"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Where a solution is compared with the truth.
+
+    points: coordinate -> how many equispaced values, or the values; at: parameter -> values (the
+    grid of the mean error); shots: draws of the loss weights that a prediction averages.
+    """
+
+    points: Mapping[str, int | tuple[float, ...]] | None = None
+    at: Mapping[str, tuple[float, ...]] | None = None
+    shots: int = 100
+    dense: int = 181
+
+
+# -- Terms, once their names are bound -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a user's method: what kind of name it is and where to find it."""
+
+    name: str
+    kind: str  # output | coordinate | parameter | point | observed
+    position: int = 0
+    indices: tuple[MultiIndex, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A residual with its arguments bound; `where` keys the points that it shares with others."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Argument, ...]
+    faces: tuple[Face, ...]
+    where: str
+
+    @property
+    def indices(self) -> tuple[MultiIndex, ...]:
+        return tuple(i for a in self.arguments for i in a.indices)
+
+    def residual(self, series: Array, orders: Orders, point: Array, parameters: Array,
+                 observed: Array | None = None) -> Array:
+        """The residual's components at one point; series is (len(orders), outputs)."""  # fmt: skip
+        values = [
+            _lookup(a, series, orders, point, parameters, observed) for a in self.arguments
+        ]
+        return _components(self.function(*values))
+
+
+def _lookup(argument: Argument, series: Array, orders: Orders, point: Array, parameters: Array,
+            observed: Array | None) -> Array:  # fmt: skip
+    match argument.kind:
+        case "output":
+            total = 0.0
+            for index in argument.indices:
+                factor = float(np.prod([_FACTORIAL[n] for n in index]))
+                total += factor * series[orders.indices.index(index), argument.position]
+            return jnp.asarray(total)
+        case "coordinate":
+            return point[argument.position]
+        case "parameter":
+            return parameters[argument.position]
+        case "observed":
+            assert observed is not None
+            return observed[argument.position]
+        case _:
+            return point
+
+
+_FACTORIAL = [1, 1, 2, 6, 24, 120, 720, 5040, 40320]
+
+
+def _components(value: Any) -> Array:
+    """A scalar, or a tuple of scalars, as one vector."""
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return jnp.stack([jnp.asarray(v) for v in values])
+
+
+# -- The family ----------------------------------------------------------------------------------
+
+
+class _Built(type):
+    """Checks a family as soon as its constructor has run, whoever wrote that constructor."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        family = super().__call__(*args, **kwargs)
+        family._build()
+        return family
+
+
+class Family(metaclass=_Built):
+    """A differential equation for every setting of its coefficients.
+
+    Write `domain`, `parameters` and the terms; optionally `outputs`, `weights` (a prior over the
+    loss weights to condition on), `features`, `ansatz`, `exact` or `reference`, `data`,
+    `evaluation`. See docs/design.md for what each means.
+    """
+
+    domain: Box
+    parameters: Coefficients = Product(())
+    outputs: tuple[str, ...] = ("u",)
+    weights: Weights | None = None
+    data: Data | None = None
+    evaluation: Evaluation = Evaluation()
+
+    features: Callable[..., Any] | None = None
+    ansatz: Callable[..., Any] | None = None
+    exact: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(self).__name__).lower()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.domain!r}, {self.parameters!r}, terms {self.term_names}>"
+
+    # Building: everything that can be wrong with the names is found here.
+
+    def _build(self) -> None:
+        title = type(self).__name__
+        if not isinstance(getattr(self, "domain", None), Box):
+            raise LcpinnError(f"{title} needs a domain, such as domain = lc.Box(x=(0.0, 1.0))")
+        if not isinstance(self.parameters, Coefficients):
+            raise LcpinnError(f"{title}.parameters must be a prior, such as lc.Uniform(k=(1, 10))")
+        if isinstance(self.outputs, str):
+            self.outputs = (self.outputs,)
+        self.outputs = tuple(self.outputs)
+        self._check_names(title)
+        self._signatures = {
+            hook: self._bind(hook, getattr(self, hook), allowed)
+            for hook, allowed in _HOOKS.items()
+            if getattr(self, hook) is not None
+        }
+        self.all_terms = self._collect(title)
+        if not self.all_terms:
+            raise LcpinnError(f"{title} has no terms: mark a method with @lc.interior or @lc.on(...)")
+        void = self._void_terms()
+        self.terms = {name: t for name, t in self.all_terms.items() if name not in void}
+        self._bind_weights(title)
+
+    def _check_names(self, title: str) -> None:
+        kinds = [
+            ("coordinate", self.domain.names),
+            ("output", self.outputs),
+            ("parameter", self.parameters.names),
+        ]
+        seen: dict[str, str] = dict.fromkeys(RESERVED, "reserved word")
+        for kind, names in kinds:
+            for name in names:
+                if name in seen:
+                    raise LcpinnError(f"{title}: the {kind} {name!r} is also a {seen[name]}")
+                seen[name] = kind
+        for name in (*self.domain.names, *self.parameters.names):
+            parsed = parse_derivative(name, self.outputs, self.domain.names)
+            if parsed is not None:
+                raise LcpinnError(f"{title}: {seen[name]} {name!r} reads as a derivative; rename it")
+
+    def _collect(self, title: str) -> dict[str, Term]:
+        terms: dict[str, Term] = {}
+        for cls in reversed(type(self).__mro__):
+            for name, method in vars(cls).items():
+                mark = getattr(method, "_lcpinn_mark", None)
+                if mark is not None:
+                    terms[name] = self._term(name, getattr(self, name), mark)
+        if self.data is not None:
+            terms["data"] = self._data_term(title, self.data)
+        return terms
+
+    def _term(self, name: str, method: Callable, mark: Mark) -> Term:
+        if name == "data":
+            raise LcpinnError("a term cannot be called 'data': that is the term of lc.Data")
+        arguments = self._bind(name, method, ("output", "derivative", "coordinate", "parameter"))
+        if mark.faces is None:
+            return Term(name, method, arguments, (), "interior")
+        try:
+            faces = tuple(self.domain.face(c, v) for c, v in mark.faces or self._every_face())
+        except LcpinnError as error:
+            raise LcpinnError(f"term {name!r} of {type(self).__name__}: {error}") from None
+        where = " ".join(f"{face.name}={face.value:g}" for face in faces)
+        return Term(name, method, arguments, faces, where)
+
+    def _every_face(self) -> list[tuple[str, float]]:
+        domain = self.domain
+        return [(c, v) for c in domain.names if c not in domain.periodic for v in domain.ranges[c]]
+
+    def _data_term(self, title: str, data: Data) -> Term:
+        observed = [o for o in self.outputs if o in data.columns]
+        known = {*self.domain.names, *self.parameters.names, *self.outputs}
+        missing = [c for c in self.domain.names if c not in data.columns]
+        unknown = [c for c in data.columns if c not in known]
+        if missing or unknown or not observed:
+            problem = (
+                f"lacks the coordinate {missing[0]!r}" if missing
+                else f"has no use for the column {unknown[0]!r}" if unknown
+                else f"lacks an output ({', '.join(self.outputs)})"
+            )  # fmt: skip
+            raise LcpinnError(f"{title}: data {problem}")
+        zero = (0,) * self.domain.dim
+        values = [Argument(o, "output", self.outputs.index(o), (zero,)) for o in observed]
+        targets = [Argument(o, "observed", i) for i, o in enumerate(observed)]
+
+        def misfit(*args: Array) -> tuple[Array, ...]:
+            half = len(observed)
+            return tuple(u - v for u, v in zip(args[:half], args[half:], strict=True))
+
+        return Term("data", misfit, (*values, *targets), (), "data")
+
+    def _bind(self, owner: str, method: Callable, allowed: Sequence[str]) -> tuple[Argument, ...]:
+        parameters = inspect.signature(method).parameters.values()
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+            raise LcpinnError(f"{owner!r} of {type(self).__name__}: write its arguments out by name")
+        return tuple(self._argument(owner, p.name, allowed) for p in parameters)
+
+    def _argument(self, owner: str, name: str, allowed: Sequence[str]) -> Argument:
+        domain, parameters = self.domain, self.parameters
+        if name == "point":
+            return Argument(name, "point")
+        if name in domain.names:
+            return Argument(name, "coordinate", domain.names.index(name))
+        if name in parameters.names:
+            return Argument(name, "parameter", parameters.names.index(name))
+        if "output" in allowed:
+            parsed = parse_derivative(name, self.outputs, domain.names)
+            if parsed is not None and (name in self.outputs or "derivative" in allowed):
+                return Argument(name, "output", self.outputs.index(parsed[0]), parsed[1])
+        raise LcpinnError(self._unknown(owner, name, allowed))
+
+    def _unknown(self, owner: str, name: str, allowed: Sequence[str]) -> str:
+        title, coordinates = type(self).__name__, ", ".join(self.domain.names)
+        output = next((o for o in self.outputs if name.startswith(o + "_")), None)
+        if output is not None and "derivative" in allowed:
+            axis = name.removeprefix(output + "_")
+            return (
+                f"{owner!r} of {title} asks for {name!r}, but {axis!r} names no coordinates; "
+                f"the domain has {coordinates}"
+            )
+        names = [*self.domain.names, *self.parameters.names]
+        if "output" in allowed:
+            names += self.outputs
+        if "derivative" in allowed:
+            names += [f"{o}_{c}" for o in self.outputs for c in self.domain.names]
+            names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {', '.join(names)})"
+
+    def _bind_weights(self, title: str) -> None:
+        components = (*self.terms, *(() if "data" in self.terms else ("data",)))
+        weights = self.weights
+        if weights is None and self.parameters.dim == 0:
+            weights = Simplex()
+        if weights is not None and not weights.names:
+            weights = weights.named(components)
+        if weights is not None:
+            self.check_weight_names(weights.names, f"{title}.weights")
+        self.weights = weights
+
+    def check_weight_names(self, names: Sequence[str], owner: str) -> None:
+        """A loss weight must name a term; `data` may be weighted even while nothing is observed."""
+        known = (*self.all_terms, "data")
+        for name in names:
+            if name not in known:
+                terms = ", ".join(self.term_names)
+                raise LcpinnError(f"{owner}: weight {name!r} names no term; the terms are {terms}")
+
+    # What the rest of the library asks of a family.
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        return tuple(self.all_terms)
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[Term, ...]]:
+        """Terms that hold at the same places share their points and one pass of the network."""
+        places: dict[str, list[Term]] = {}
+        for term in self.terms.values():
+            places.setdefault(term.where, []).append(term)
+        return {where: tuple(terms) for where, terms in places.items()}
+
+    def orders(self, terms: Sequence[Term]) -> Orders:
+        return Orders.closure([i for t in terms for i in t.indices], self.domain.dim)
+
+    def call(self, hook: str, point: Any, parameters: Any, outputs: Any = None) -> Array:
+        """Call `features`, `ansatz` or `exact` at one point, arguments by name."""
+        zero = Orders(((0,) * self.domain.dim,))
+        series = None if outputs is None else outputs[None]
+        values = [_lookup(a, series, zero, point, parameters, None) for a in self._signatures[hook]]  # pyright: ignore[reportArgumentType]
+        return _components(getattr(self, hook)(*values))
+
+    def impose(self, raw: Array, point: Array, parameters: Array, orders: Orders) -> Array:
+        """Turn the network's Taylor coefficients into the solution's, through the ansatz."""
+        if self.ansatz is None:
+            return raw
+        network = polynomial(raw, point, orders)
+        return expand(lambda p: self.call("ansatz", p, parameters, network(p)), point, orders)
+
+    def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
+        """The exact or reference solution (n, outputs) at points (n, dim) and one setting (p,)."""
+        if self.exact is not None:
+            with jax.enable_x64(True):
+                exact = jax.vmap(lambda p: self.call("exact", p, jnp.asarray(parameters)))
+                return np.asarray(jax.jit(exact)(jnp.asarray(points, jnp.float64)))
+        if self.reference is not None:
+            columns = {n: points[:, i] for i, n in enumerate(self.domain.names)}
+            columns |= {n: float(parameters[i]) for i, n in enumerate(self.parameters.names)}
+            value = self.reference(*(columns[a.name] for a in self._signatures["reference"]))
+            return np.stack(value if isinstance(value, tuple) else (value,), axis=-1)
+        return None
+
+    def _void_terms(self) -> set[str]:
+        """Terms on faces that the ansatz already satisfies, whatever the network does."""
+        if self.ansatz is None:
+            return set()
+        with jax.enable_x64(True):
+            return {t.name for t in self.all_terms.values() if t.faces and self._is_void(t)}
+
+    def _is_void(self, term: Term) -> bool:
+        orders = self.orders([term])
+        rng = np.random.default_rng(0)
+        raw = jnp.asarray(rng.normal(size=(8, len(orders), len(self.outputs))))
+        parameters = jnp.asarray(self.parameters.from_unit(rng.uniform(size=(8, self.parameters.dim))))
+
+        def residual(coefficients: Array, point: Array, lam: Array) -> Array:
+            return term.residual(self.impose(coefficients, point, lam, orders), orders, point, lam)
+
+        for face in term.faces:
+            points = jnp.asarray(self.domain.random(jax.random.key(0), 8, face=face))
+            values = jax.vmap(residual)(raw, points, parameters)
+            if not bool(jnp.all(jnp.abs(values) < 1e-10)):
+                return False
+        return True
+
+
+_HOOKS: dict[str, tuple[str, ...]] = {
+    "features": ("coordinate", "parameter"),
+    "ansatz": ("coordinate", "parameter", "output"),
+    "exact": ("coordinate", "parameter"),
+    "reference": ("coordinate", "parameter"),
+}

@@ -1,0 +1,257 @@
+"""Derivatives of a network by forward mode: truncated Taylor series in the coordinates.
+
+A term's signature names the derivatives that it needs (`u_x`, `u_xt`, `laplacian_u`). They are
+carried through the network as the Taylor coefficients of every hidden value,
+
+    h(p + d) = sum over a in S of  h_a d^a,       S closed downwards,
+
+so that one pass gives them all, a linear layer is one matrix product over all coefficients, and an
+activation is a composition of polynomials. Nested differentiation would recompute the lower orders
+at every level; nested reverse mode would also keep every intermediate alive.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+MultiIndex = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A set of multi-indices, closed downwards, sorted by total order; the first is zero."""
+
+    indices: tuple[MultiIndex, ...]
+
+    @staticmethod
+    def closure(wanted: Iterable[MultiIndex], dim: int) -> Orders:
+        """The smallest set closed downwards that holds zero and every wanted index."""
+        found = {(0,) * dim}
+        for index in wanted:
+            found.update(itertools.product(*(range(order + 1) for order in index)))
+        return Orders(tuple(sorted(found, key=lambda index: (sum(index), index))))
+
+    @property
+    def degree(self) -> int:
+        return max(sum(index) for index in self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@cache
+def product_table(orders: Orders) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """For each index a, the pairs of positions (b, c) with b + c = a."""
+    position = {index: i for i, index in enumerate(orders.indices)}
+    table: list[list[tuple[int, int]]] = [[] for _ in orders.indices]
+    for (b, i), (c, j) in itertools.product(position.items(), repeat=2):
+        total = tuple(p + q for p, q in zip(b, c, strict=True))
+        if total in position:
+            table[position[total]].append((i, j))
+    return tuple(tuple(pairs) for pairs in table)
+
+
+class Series:
+    """Taylor coefficients of an array of values: `coefficients` is (len(orders), ..., features).
+
+    The arithmetic that a network needs: products with constants and matrices, sums, products of two
+    series, and activations. A constant is an array without coordinates in it: network parameters,
+    and whatever a generator made of lambda.
+    """
+
+    def __init__(self, orders: Orders, coefficients: Float[Array, "s ..."]):
+        self.orders = orders
+        self.coefficients = coefficients
+
+    @property
+    def value(self) -> Array:
+        return self.coefficients[0]
+
+    def __matmul__(self, matrix: Array) -> Series:
+        return Series(self.orders, self.coefficients @ matrix)
+
+    def __add__(self, other: Series | Array) -> Series:
+        if isinstance(other, Series):
+            return Series(self.orders, self.coefficients + other.coefficients)
+        # A constant has only a zeroth coefficient; pad-and-add keeps it one fused operation.
+        return Series(self.orders, self.coefficients.at[0].add(other))
+
+    def __mul__(self, other: Series | Array) -> Series:
+        if not isinstance(other, Series):
+            return Series(self.orders, self.coefficients * other)
+        a, b = self.coefficients, other.coefficients
+        terms = [sum(a[i] * b[j] for i, j in pairs) for pairs in product_table(self.orders)]
+        return Series(self.orders, jnp.stack(terms))
+
+    def sum(self, axis: int = -1) -> Series:
+        """Sum over one of the trailing axes (negative, so that the coefficient axis is safe)."""
+        assert axis < 0
+        return Series(self.orders, self.coefficients.sum(axis))
+
+    def concatenate(self, constant: Array) -> Series:
+        """Append values that do not depend on the coordinates as further features."""
+        shape = (*jnp.broadcast_shapes(self.value.shape[:-1], constant.shape[:-1]), constant.shape[-1])
+        padded = jnp.zeros((len(self.orders), *shape), self.coefficients.dtype)
+        padded = padded.at[0].set(jnp.broadcast_to(constant, shape))
+        return Series(self.orders, jnp.concatenate([self.coefficients, padded], axis=-1))
+
+    def apply(self, derivatives: Callable[[Array, int], list[Array]]) -> Series:
+        """Compose with a scalar function: g(h0 + e) = sum_k g^(k)(h0)/k! e^k, e the rest of h."""
+        orders, degree = self.orders, self.orders.degree
+        h = self.coefficients
+        g = derivatives(h[0], degree)
+        out: list[Array | None] = [g[0], *[None] * (len(orders) - 1)]
+        power: list[Array | None] = [None, *(h[i] for i in range(1, len(orders)))]
+        for k in range(1, degree + 1):
+            factor = g[k] / math.factorial(k)
+            for i, value in enumerate(power):
+                if value is not None:
+                    out[i] = factor * value + (0 if out[i] is None else out[i])
+            if k < degree:
+                power = _times_rest(power, h, orders)
+        return Series(orders, jnp.stack(out))  # pyright: ignore[reportArgumentType]
+
+
+def _times_rest(power: list[Array | None], h: Array, orders: Orders) -> list[Array | None]:
+    """Multiply a polynomial by e, the non-constant part of h, and truncate."""
+    result: list[Array | None] = [None] * len(orders)
+    for target, pairs in enumerate(product_table(orders)):
+        for i, j in pairs:
+            left = power[i]
+            if left is None or j == 0:
+                continue
+            result[target] = left * h[j] + (0 if result[target] is None else result[target])
+    return result
+
+
+# -- Activations, with as many derivatives as the equation asks for ------------------------------
+
+
+@cache
+def _tanh_polynomials(degree: int) -> tuple[tuple[int, ...], ...]:
+    """The derivatives of tanh as polynomials in t = tanh(z): P_0 = t, P_{k+1} = P_k'(t) (1 - t²)."""
+    polynomials = [(0, 1)]
+    for _ in range(degree):
+        slope = [k * c for k, c in enumerate(polynomials[-1])][1:]
+        following = [*slope, 0, 0]
+        for k, c in enumerate(slope):
+            following[k + 2] -= c
+        polynomials.append(tuple(following))
+    return tuple(polynomials)
+
+
+def tanh(z: Array, degree: int) -> list[Array]:
+    """tanh and its first `degree` derivatives."""
+    t = jnp.tanh(z)
+    first = 1 - t * t
+    # The two that second-order equations need are written out: fewer operations in the hot loop.
+    known = [t, first, -2 * t * first]
+    return [
+        known[k] if k < len(known) else jnp.polyval(jnp.array(p[::-1], z.dtype), t)
+        for k, p in enumerate(_tanh_polynomials(degree))
+    ]
+
+
+def sine(z: Array, degree: int) -> list[Array]:
+    """sin and its first `degree` derivatives."""
+    s, c = jnp.sin(z), jnp.cos(z) if degree else None
+    cycle = [s, c, -s, -c if c is not None else None]
+    return [cycle[k % 4] for k in range(degree + 1)]  # pyright: ignore[reportReturnType]
+
+
+ACTIVATIONS: dict[str, Callable[[Array, int], list[Array]]] = {"tanh": tanh, "sine": sine}
+
+
+# -- Any smooth function of the coordinates ------------------------------------------------------
+
+
+def partial(function: Callable[[Array], Array], index: MultiIndex) -> Callable[[Array], Array]:
+    """The partial derivative of a function of one point (dim,), by nested forward mode."""
+    for axis, order in enumerate(index):
+        for _ in range(order):
+            function = _along(function, axis)
+    return function
+
+
+def _along(function: Callable[[Array], Array], axis: int) -> Callable[[Array], Array]:
+    def derivative(point: Array) -> Array:
+        direction = jnp.zeros_like(point).at[axis].set(1)
+        return jax.jvp(function, (point,), (direction,))[1]
+
+    return derivative
+
+
+def factorial(index: MultiIndex) -> int:
+    return math.prod(math.factorial(order) for order in index)
+
+
+def expand(function: Callable[[Array], Array], point: Array, orders: Orders) -> Array:
+    """Taylor coefficients (len(orders), ...) of a function of one point.
+
+    For the small functions at both ends of the network: features before it, an ansatz behind it.
+    The compiler merges what the nested derivatives have in common.
+    """
+    return jnp.stack([partial(function, a)(point) / factorial(a) for a in orders.indices])
+
+
+def polynomial(coefficients: Array, centre: Array, orders: Orders) -> Callable[[Array], Array]:
+    """The Taylor polynomial with these coefficients, as a function of the point.
+
+    It stands in for the network when something is composed with its output: all derivatives up to
+    the carried order agree, and differentiating the polynomial costs nothing.
+    """
+
+    def value(point: Array) -> Array:
+        offset = point - centre
+        total = coefficients[0]
+        for index, coefficient in zip(orders.indices[1:], coefficients[1:], strict=True):
+            monomial = math.prod(offset[i] ** n for i, n in enumerate(index) if n)
+            total = total + coefficient * monomial
+        return total
+
+    return value
+
+
+# -- Names of derivatives ------------------------------------------------------------------------
+
+
+def parse_derivative(
+    name: str, outputs: Sequence[str], coordinates: Sequence[str]
+) -> tuple[str, tuple[MultiIndex, ...]] | None:
+    """Read `u`, `u_x`, `u_xt`, `u_theta_theta` or `laplacian_u` as (output, indices to be summed).
+
+    Returns None where the name is none of these. A Laplacian runs over the spatial coordinates:
+    all but `t`.
+    """
+    if name.startswith("laplacian_") and name.removeprefix("laplacian_") in outputs:
+        spatial = [i for i, c in enumerate(coordinates) if c != "t"]
+        twice = [tuple(2 * int(i == j) for j in range(len(coordinates))) for i in spatial]
+        return name.removeprefix("laplacian_"), tuple(twice)
+    for output in sorted(outputs, key=len, reverse=True):
+        if name == output:
+            return output, ((0,) * len(coordinates),)
+        if name.startswith(output + "_"):
+            axes = _split_axes(name.removeprefix(output + "_"), coordinates)
+            if axes is not None:
+                return output, (tuple(axes.count(c) for c in coordinates),)
+    return None
+
+
+def _split_axes(suffix: str, coordinates: Sequence[str]) -> list[str] | None:
+    """Split `xxt` or `theta_theta` into coordinates; underscores between them are optional."""
+    if not suffix:
+        return []
+    for coordinate in sorted(coordinates, key=len, reverse=True):
+        if suffix.startswith(coordinate):
+            rest = _split_axes(suffix.removeprefix(coordinate).removeprefix("_"), coordinates)
+            if rest is not None:
+                return [coordinate, *rest]
+    return None

@@ -1,0 +1,79 @@
+"""Lambda as a scale and a shift of every hidden layer (FiLM, Perez et al. 2018)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array
+
+from lcpinn.jet import Series
+from lcpinn.spec import spec
+
+
+@spec
+class FiLM:
+    """A generator lambda -> (gamma, beta) per hidden layer; gamma starts at 1 and beta at 0.
+
+    With `hidden` > 0 the generator is a tanh layer of that width. With `degree` > 0 it is linear in
+    the Chebyshev polynomials of lambda up to that total degree: far fewer parameters for the same
+    accuracy in one or two coefficients, and a better conditioned least-squares problem.
+    """
+
+    hidden: int = 64
+    degree: int = 0
+
+    def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> dict[str, Any]:
+        num = 2 * sum(widths)
+        if self.degree:
+            return {"w": jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)}
+        bound = (6 / (dim + self.hidden)) ** 0.5
+        first = jax.random.uniform(key, (dim, self.hidden), dtype, -bound, bound)
+        return {
+            "w0": first,
+            "b0": jnp.zeros(self.hidden, dtype),
+            "w1": jnp.zeros((self.hidden, num), dtype),
+            "b1": jnp.zeros(num, dtype),
+        }
+
+    def extra_inputs(self, dim: int) -> int:
+        return 0
+
+    def join(self, features: Series, lam: Array) -> Series:
+        return features
+
+    def modulate(
+        self, params: dict[str, Any], lam: Array, widths: Sequence[int]
+    ) -> list[tuple[Array, Array]]:
+        if self.degree:
+            flat = chebyshev(lam, self.degree) @ params["w"]
+        else:
+            flat = jnp.tanh(lam @ params["w0"] + params["b0"]) @ params["w1"] + params["b1"]
+        ends = list(itertools.accumulate(w for width in widths for w in (width, width)))
+        parts = jnp.split(flat, ends[:-1], axis=-1)
+        return [(1 + gamma, beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def chebyshev_indices(dim: int, degree: int) -> list[tuple[int, ...]]:
+    """Multi-indices of total degree 1 to `degree`."""
+    every = itertools.product(range(degree + 1), repeat=dim)
+    return sorted((i for i in every if 0 < sum(i) <= degree), key=lambda i: (sum(i), i))
+
+
+def chebyshev(values: Array, degree: int) -> Array:
+    """Products of Chebyshev polynomials of values in [-1, 1]: (..., dim) -> (..., features)."""
+    table = [jnp.ones_like(values), values]
+    for _ in range(degree - 1):
+        table.append(2 * values * table[-1] - table[-2])
+    columns = []
+    for index in chebyshev_indices(values.shape[-1], degree):
+        column = jnp.ones_like(values[..., 0])
+        for axis, order in enumerate(index):
+            if order:
+                column = column * table[order][..., axis]
+        columns.append(column)
+    return jnp.stack(columns, axis=-1)

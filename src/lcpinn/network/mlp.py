@@ -1,0 +1,74 @@
+"""The backbone: a fully connected network whose layers lambda may modulate or enter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array
+
+from lcpinn.jet import ACTIVATIONS, Series
+from lcpinn.network.concat import Concat
+from lcpinn.network.film import FiLM
+from lcpinn.spec import spec
+
+Params = dict[str, Any]
+Lambda = dict[str, Array]  # role -> normalised values (..., dim of the role)
+
+
+@spec
+class MLP:
+    """h <- act(gamma(lambda) * (W h + b) + beta(lambda)), then a linear layer to the outputs.
+
+    `parameters` and `weights` say how each role of lambda enters: FiLM modulates every hidden
+    layer, Concat joins the inputs. By default coefficients change the operator and modulate, loss
+    weights do not and join the inputs.
+    """
+
+    widths: tuple[int, ...] = (64, 64, 64, 64)
+    activation: str = "tanh"
+    parameters: FiLM | Concat = FiLM()
+    weights: FiLM | Concat = Concat()
+
+    def init(
+        self, key: Array, num_features: int, num_outputs: int, dims: dict[str, int], dtype: DTypeLike
+    ) -> Params:
+        """Xavier-uniform matrices, zero biases; each role's generator after its own rule."""
+        keys = iter(jax.random.split(key, len(self.widths) + 1 + len(dims)))
+        conditioning = {
+            role: getattr(self, role).init(next(keys), dim, self.widths, dtype)
+            for role, dim in dims.items()
+        }
+        fan_in = num_features + sum(getattr(self, r).extra_inputs(d) for r, d in dims.items())
+        layers = []
+        for width in (*self.widths, num_outputs):
+            layers.append(dense(next(keys), fan_in, width, dtype))
+            fan_in = width
+        return {"layers": layers, "conditioning": conditioning}
+
+    def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
+        """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
+        act = ACTIVATIONS[self.activation]
+        modulations = []
+        h = features
+        for role, values in lam.items():
+            how, its = getattr(self, role), params["conditioning"][role]
+            h = how.join(h, values)
+            modulations.append(how.modulate(its, values, self.widths))
+        for depth, layer in enumerate(params["layers"][:-1]):
+            h = h @ layer["w"] + layer["b"]
+            for modulation in modulations:
+                if modulation is not None:
+                    gamma, beta = modulation[depth]
+                    h = h * gamma + beta
+            h = h.apply(act)
+        last = params["layers"][-1]
+        return h @ last["w"] + last["b"]
+
+
+def dense(key: Array, fan_in: int, fan_out: int, dtype: DTypeLike) -> Params:
+    bound = (6 / (fan_in + fan_out)) ** 0.5
+    w = jax.random.uniform(key, (fan_in, fan_out), dtype, -bound, bound)
+    return {"w": w, "b": jnp.zeros(fan_out, dtype)}

@@ -1,0 +1,35 @@
+"""Reference solutions that the trained networks are compared with.
+
+Nothing here is used in training. Everything is float64 NumPy and SciPy:
+
+- ``cole_hopf.burgers``: Burgers to rounding, by quadrature of the Cole-Hopf formula;
+- ``spectral.burgers``, ``solve_burgers``: Fourier modes and Radau, for any periodic start;
+- ``buckley_leverett``: the viscous problem at any (t, x), kept on disk after the first use;
+- ``implicit``, ``lax_friedrichs``, ``inviscid``: its cross-check, the paper's scheme, the limit ε = 0.
+"""
+
+from lcpinn.reference import cole_hopf, finite_volume, spectral
+from lcpinn.reference.cache import cached
+from lcpinn.reference.cole_hopf import burgers
+from lcpinn.reference.finite_volume import (
+    buckley_leverett,
+    distance_between_references,
+    implicit,
+    inviscid,
+    lax_friedrichs,
+)
+from lcpinn.reference.spectral import solve_burgers
+
+__all__ = [
+    "buckley_leverett",
+    "burgers",
+    "cached",
+    "cole_hopf",
+    "distance_between_references",
+    "finite_volume",
+    "implicit",
+    "inviscid",
+    "lax_friedrichs",
+    "solve_burgers",
+    "spectral",
+]

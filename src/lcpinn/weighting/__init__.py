@@ -1,0 +1,11 @@
+"""How rows are weighted. A weighting is a pair of pure functions, `init` and `weigh`.
+
+`init(family, batch)` makes its state; `weigh(state, family, batch, residuals)` returns a weight for
+every term that broadcasts to its points (l, n), and the next state. Residuals arrive pointwise,
+since some methods need the time of a point, others its identity.
+"""
+
+from lcpinn.weighting.conditional import Conditional
+from lcpinn.weighting.fixed import Fixed
+
+__all__ = ["Conditional", "Fixed"]

@@ -1,0 +1,40 @@
+"""The loss weights are lambda: drawn with the batch, and seen by the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxtyping import Array
+
+from lcpinn.batch import Batch
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.spec import spec
+
+
+@spec
+class Conditional:
+    """L(lambda) = sum over terms of lambda_term * mean |residual|² (loss-conditional training).
+
+    After Dosovitskiy and Djolonga (2020). A component of lambda whose term has nothing to weigh,
+    such as `data` without observations, is an inert input.
+    """
+
+    def init(self, family: Family, batch: Batch) -> Any:
+        if family.weights is None:
+            raise LcpinnError(f"{family.name} has no prior over loss weights to condition on")
+        missing = [name for name in family.terms if name not in family.weights.names]
+        if missing:
+            raise LcpinnError(f"{family.name}: the term {missing[0]!r} has no component in weights")
+        return ()
+
+    def weigh(
+        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Any]:
+        assert family.weights is not None
+        names = family.weights.names
+        return {
+            name: batch[family.terms[name].where].weights[:, names.index(name), None]
+            for name in residuals
+        }, state

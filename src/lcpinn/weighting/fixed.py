@@ -1,0 +1,30 @@
+"""The same weight for every point of a term, for the whole training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from lcpinn.batch import Batch
+from lcpinn.family import Family
+from lcpinn.spec import spec
+
+
+@spec
+class Fixed:
+    """L = sum over terms of w_term * mean |residual|²; a term that is not named has weight one."""
+
+    weights: Mapping[str, float]
+
+    def init(self, family: Family, batch: Batch) -> Any:
+        family.check_weight_names(tuple(self.weights), "fixed weights")
+        return ()
+
+    def weigh(
+        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Any]:
+        given = {name: r.dtype.type(self.weights.get(name, 1.0)) for name, r in residuals.items()}
+        return {name: jnp.asarray(value) for name, value in given.items()}, state
