@@ -1,11 +1,16 @@
 """lcpinn: one physics-informed neural network for a whole family of differential equations."""
 
+__version__ = "0.1.0"
+
+from lcpinn import network, optimiser, protocol, weighting
 from lcpinn.domain import Box, Periodic
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Evaluation, Family, interior, on
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex, Uniform
+from lcpinn.protocol import Protocol
+from lcpinn.solution import Solution, load
+from lcpinn.train import train
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Box",
@@ -18,8 +23,16 @@ __all__ = [
     "LogUniform",
     "OutsidePriorWarning",
     "Periodic",
+    "Protocol",
     "Simplex",
+    "Solution",
     "Uniform",
     "interior",
+    "load",
+    "network",
     "on",
+    "optimiser",
+    "protocol",
+    "train",
+    "weighting",
 ]

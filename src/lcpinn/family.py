@@ -173,8 +173,18 @@ class _Built(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         family = super().__call__(*args, **kwargs)
+        # How it was made tells two members of one class apart when a model is loaded.
+        family.settings = _settings(cls, args, kwargs)
         family._build()
         return family
+
+
+def _settings(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    if cls.__init__ is object.__init__:
+        return ""
+    bound = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+    bound.apply_defaults()
+    return ", ".join(f"{k}={v!r}" for k, v in list(bound.arguments.items())[1:])
 
 
 class Family(metaclass=_Built):
@@ -191,6 +201,8 @@ class Family(metaclass=_Built):
     weights: Weights | None = None
     data: Data | None = None
     evaluation: Evaluation = Evaluation()
+
+    settings: str = ""  # the constructor's arguments, in words
 
     features: Callable[..., Any] | None = None
     ansatz: Callable[..., Any] | None = None
@@ -384,12 +396,15 @@ class Family(metaclass=_Built):
         network = polynomial(raw, point, orders)
         return expand(lambda p: self.call("ansatz", p, parameters, network(p)), point, orders)
 
+    @cached_property
+    def _exact(self) -> Callable[[Any, Any], Array]:
+        return jax.jit(jax.vmap(lambda p, lam: self.call("exact", p, lam), (0, None)))
+
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
         """The exact or reference solution (n, outputs) at points (n, dim) and one setting (p,)."""
         if self.exact is not None:
             with jax.enable_x64(True):
-                exact = jax.vmap(lambda p: self.call("exact", p, jnp.asarray(parameters)))
-                return np.asarray(jax.jit(exact)(jnp.asarray(points, jnp.float64)))
+                return np.asarray(self._exact(np.asarray(points), np.asarray(parameters, float)))
         if self.reference is not None:
             columns = {n: points[:, i] for i, n in enumerate(self.domain.names)}
             columns |= {n: float(parameters[i]) for i, n in enumerate(self.parameters.names)}

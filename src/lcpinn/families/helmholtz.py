@@ -23,7 +23,7 @@ class Helmholtz(Family):
     def __init__(self, dim: int = 1):
         axes = ("x", "y", "z")[:dim]
         self.dim = dim
-        self.domain = Box(**{q: (0.0, 1.0) for q in axes})
+        self.domain = Box(**dict.fromkeys(axes, (0.0, 1.0)))
         self.parameters = Uniform(k=(1.0, 5.0 if dim == 3 else 10.0))
         grid = {1: (1.0, 3.25, 5.5, 7.75, 10.0), 2: (1.0, 5.5, 10.0), 3: (1.0, 3.0, 5.0)}[dim]
         num = {1: 1024, 2: 64, 3: 24}[dim]

@@ -5,7 +5,7 @@ Nothing here is used in training. Everything is float64 NumPy and SciPy:
 - ``cole_hopf.burgers``: Burgers to rounding, by quadrature of the Cole-Hopf formula;
 - ``spectral.burgers``, ``solve_burgers``: Fourier modes and Radau, for any periodic start;
 - ``buckley_leverett``: the viscous problem at any (t, x), kept on disk after the first use;
-- ``implicit``, ``lax_friedrichs``, ``inviscid``: its cross-check, the paper's scheme, the limit ε = 0.
+- ``implicit``, ``lax_friedrichs``, ``inviscid``: its check, the paper's scheme, the limit ε = 0.
 """
 
 from lcpinn.reference import cole_hopf, finite_volume, spectral

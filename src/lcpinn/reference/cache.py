@@ -44,23 +44,22 @@ def cached(
 def _read(path: Path) -> Arrays | None:
     """The arrays in a file, or None if it is absent or unusable."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+        # Opened here, because np.load leaves its own handle open on a truncated archive.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
     except Exception:  # zip, header and checksum errors have no common base narrower than this
         return None
 
 
 def _write(path: Path, arrays: Arrays) -> None:
     """Write whole or not at all, so that a reader never meets half a file."""
-    if any(np.asarray(value).dtype.hasobject for value in arrays.values()):
-        raise TypeError("only plain numeric arrays can be cached; found dtype object")
     # A name of our own rather than tempfile's keeps the umask, so a shared cache stays readable.
     partial = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(partial, "xb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, allow_pickle=False, **arrays)
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)

@@ -67,7 +67,7 @@ def _check_rule(num_nodes: int, nu: float, last_time: float) -> None:
 
     Width: the nodes reach z² = 2n, and h varies by exp(1/(πν)), so z² up to 1/(πν) + 40 counts.
     Spacing: it is π/√(2n), and the integrand's logarithm has curvature at most 2(1 + πt), which
-    asks for n >= 19 (1 + πt); both constants were measured at 1e-14.
+    asks for n >= 19 (1 + πt); measured, they leave 5e-14.
     """
     width = 0.5 / (np.pi * nu) + 20.0
     spacing = 19.0 * (1.0 + np.pi * last_time)

@@ -1,8 +1,8 @@
 """Periodic Burgers by Fourier modes in space and Radau IIA in time."""
 
 import numpy as np
+from numpy.fft import irfft, rfft
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import irfft, rfft
 from scipy.integrate import solve_ivp
 from scipy.sparse import diags_array
 
@@ -42,17 +42,19 @@ def solve_burgers(
 
     Shapes: initial (..., n), times (T,) -> (T, ..., n), on the grid of ``initial``. The solve
     itself runs on ``num_points`` points, a multiple of n (the least one >= 1024 if not given).
-    A batch shares its time steps, whose error is controlled in the mean over the batch.
+    Members of a batch are solved one after the other, each with its own steps: in a joint solve
+    the hardest member sets the steps of all, which measured no faster. Expect 0.1 - 1 s each;
+    rtol = 1e-6 halves that and still gives 1e-6.
     """
     values = np.asarray(initial, float)
     count = values.shape[-1]
-    if num_points is None:
-        num_points = count * max(1, -(-1024 // count))
-    if num_points % count or num_points % 2:
-        raise ValueError(f"num_points = {num_points} is not an even multiple of the {count} given")
-    num_modes = num_points // 2
-    modes = _integrate(_analyse(values, num_modes), times, nu, rtol)
-    return irfft(modes, n=num_points, norm="forward")[..., :: num_points // count]
+    size = num_points or count * max(1, -(-1024 // count))
+    if size % count or size % 2:
+        raise ValueError(f"num_points = {size} is not an even multiple of the {count} given")
+    members = _analyse(values.reshape(-1, count), size // 2)
+    modes = np.stack([_integrate(member, times, nu, rtol) for member in members], axis=1)
+    result = irfft(modes, n=size, norm="forward")[..., :: size // count]
+    return result.reshape(-1, *values.shape)
 
 
 def _analyse(values: NDArray[np.float64], num_modes: int) -> NDArray[np.complex128]:
@@ -66,34 +68,38 @@ def _analyse(values: NDArray[np.float64], num_modes: int) -> NDArray[np.complex1
 def _integrate(
     initial: NDArray[np.complex128], times: ArrayLike, nu: float, rtol: float
 ) -> NDArray[np.complex128]:
-    """Advance Fourier coefficients, shape (..., K), to the given times, shape (T, ..., K).
+    """Advance Fourier coefficients, shape (K,), to the given times, shape (T, K).
 
     Radau's Newton iteration gets only the diagonal, diffusive part of the Jacobian. It is the
     stiff part, and what is left out contracts at the step sizes that the accuracy asks for; a
     dense Jacobian costs a hundred times more. Products are formed on 3/2 as many points, which
     removes aliasing.
     """
-    num_modes = initial.shape[-1]
-    wavenumber = np.pi * np.arange(num_modes)
-    damping = -nu * wavenumber**2
-    num_padded = 3 * num_modes
-
-    def rate(_: float, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        modes = state.view(complex).reshape(initial.shape)
-        values = irfft(modes, n=num_padded, norm="forward")
-        square = rfft(values * values, norm="forward")[..., :num_modes]
-        return (damping * modes - 0.5j * wavenumber * square).ravel().view(float)
-
-    start = initial.ravel().view(float)
-    diagonal = np.broadcast_to(np.repeat(damping, 2), (initial.size // num_modes, 2 * num_modes))
-    jacobian = diags_array(diagonal.ravel(), format="csc")
     wanted, order = np.unique(np.asarray(times, float), return_inverse=True)
     if wanted.size == 0 or wanted[0] < 0.0:
         raise ValueError("times must be non-negative, and at least one")
+    num_modes = len(initial)
+    wavenumber = np.pi * np.arange(num_modes)
+    damping = -nu * wavenumber**2
+
+    def rate(_: float, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        modes = state.view(complex)
+        values = irfft(modes, n=3 * num_modes, norm="forward")
+        square = rfft(values * values, norm="forward")[:num_modes]
+        return (damping * modes - 0.5j * wavenumber * square).view(float)
+
+    if wanted[-1] == 0.0:  # nothing to integrate; solve_ivp does not accept an empty span
+        return np.tile(initial, (order.size, 1))
     result = solve_ivp(
-        rate, (0.0, wanted[-1]), start, "Radau", wanted, jac=jacobian, rtol=rtol, atol=rtol / 100
+        rate,
+        (0.0, wanted[-1]),
+        initial.view(float),  # Radau is real: real and imaginary parts in turn
+        "Radau",
+        wanted,
+        jac=diags_array(np.repeat(damping, 2), format="csc"),
+        rtol=rtol,
+        atol=rtol / 100,
     )
     if not result.success:
         raise RuntimeError(f"Radau stopped: {result.message}")
-    modes = np.ascontiguousarray(result.y.T).view(complex)[order]
-    return modes.reshape(-1, *initial.shape)
+    return np.ascontiguousarray(result.y.T).view(complex)[order.ravel()]

@@ -1,0 +1,151 @@
+"""How wrong is it: relative L2 errors over a grid of lambda, and the residual on unseen points."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpinn.batch import fixed
+from lcpinn.family import Family
+from lcpinn.files import device, versions, write_json
+from lcpinn.prior import tensor
+from lcpinn.solution import Solution
+
+
+def evaluate(solution: Solution) -> dict[str, Any]:
+    """Errors against the exact or reference solution.
+
+    grid: the error at each lambda of the family's own grid; mean: over that grid; dense_max and
+    dense_argmax: the largest over a dense grid of lambda, so that a resonance cannot hide between
+    grid points. Where the network is conditioned on loss weights these are errors of the mean over
+    `shots` draws; worst_slice is the largest error of a single draw and spread the mean standard
+    deviation across draws relative to the solution's size.
+    """
+    family = solution.family
+    points = evaluation_points(family)
+    grid = [_error(solution, points, lam) for lam in grid_values(family)]
+    if any(e is None for e in grid):
+        return {"grid": None, "mean": None, "dense_max": None, "dense_argmax": None}
+    values = grid_values(family)
+    rows = [
+        {**_named(family, lam), "error": error} for lam, error in zip(values, grid, strict=True)
+    ]
+    report: dict[str, Any] = {"grid": rows, "mean": float(np.mean(grid))}  # pyright: ignore[reportArgumentType]
+    dense = dense_values(family) if family.parameters.dim else values
+    errors = [_error(solution, points, lam) for lam in dense] if family.parameters.dim else grid
+    worst = int(np.argmax(errors))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    report |= {"dense_max": errors[worst], "dense_argmax": _named(family, dense[worst])}
+    if family.weights is not None:
+        report |= _across_weights(solution, points, values[len(values) // 2])
+    return report
+
+
+def evaluation_points(family: Family) -> np.ndarray:
+    """The points of comparison, (n, dim): the family's own, or an equispaced grid."""
+    wanted = family.evaluation.points
+    if wanted is None:
+        per_axis = {1: 512, 2: 96, 3: 24}.get(family.domain.dim, 8)
+        wanted = dict.fromkeys(family.domain.names, per_axis)
+    axes = []
+    for name, (low, high) in family.domain.ranges.items():
+        values = wanted[name]
+        axes.append(np.linspace(low, high, values) if isinstance(values, int) else np.array(values))
+    return tensor(axes)
+
+
+def grid_values(family: Family) -> np.ndarray:
+    """The lambdas of the mean error, (n, p): the family's own, or a few per coefficient."""
+    at = family.evaluation.at
+    if at is not None:
+        return tensor([np.array(at[name], float) for name in family.parameters.names])
+    return family.parameters.grid(5 if family.parameters.dim == 1 else 3)
+
+
+def dense_values(family: Family) -> np.ndarray:
+    """Many lambdas, equispaced in the prior's measure."""
+    return family.parameters.grid(math.ceil(family.evaluation.dense ** (1 / family.parameters.dim)))
+
+
+def _error(solution: Solution, points: np.ndarray, lam: np.ndarray) -> float | None:
+    truth = solution.family.truth(points, lam)
+    if truth is None:
+        return None
+    return relative_error(_predict(solution, points, lam), truth)
+
+
+def _predict(solution: Solution, points: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    family = solution.family
+    named = {n: points[:, i] for i, n in enumerate(family.domain.names)} | _named(family, lam)
+    value = solution(**named)
+    columns = value.values() if isinstance(value, dict) else (value,)
+    return np.stack(list(columns), axis=-1)
+
+
+def relative_error(value: np.ndarray, truth: np.ndarray) -> float:
+    """‖value - truth‖ / ‖truth‖ of each output (n, outputs); the worst output counts."""
+    size = np.linalg.norm(truth, axis=0)
+    return float(np.max(np.linalg.norm(value - truth, axis=0) / np.where(size > 0, size, 1)))
+
+
+def _across_weights(solution: Solution, points: np.ndarray, lam: np.ndarray) -> dict[str, Any]:
+    """How much the answer depends on which loss weights are asked for."""
+    truth = solution.family.truth(points, lam)
+    assert truth is not None
+    named = {n: points[:, i] for i, n in enumerate(solution.family.domain.names)}
+    named |= _named(solution.family, lam)
+    slices = solution.slices(**named)
+    spread = slices.std(axis=0).mean() / np.abs(slices.mean(axis=0)).mean()
+    return {
+        "shots": len(slices),
+        "worst_slice": max(relative_error(one, truth) for one in slices),
+        "spread": float(spread),
+    }
+
+
+def _named(family: Family, lam: np.ndarray) -> dict[str, float]:
+    return dict(zip(family.parameters.names, map(float, lam), strict=True))
+
+
+def validate(solution: Solution) -> dict[str, Any]:
+    """Root mean square residual of every term on points and lambdas that training never saw."""
+    problem = solution.problem
+    with jax.enable_x64(True):
+        batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
+        params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
+        residuals = jax.jit(problem.residuals)(params, batch)
+        terms = {name: float(jnp.sqrt(jnp.mean(r**2))) for name, r in residuals.items()}
+    return {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}
+
+
+def result(solution: Solution, total_seconds: float | None = None) -> dict[str, Any]:
+    """Everything that is worth knowing about a run, as plain JSON."""
+    training = solution.run.get("training", {})
+    return {
+        "family": solution.family.name,
+        "protocol": solution.protocol.name,
+        "seed": solution.run.get("seed"),
+        "parameters": solution.num_params,
+        "error": evaluate(solution),
+        "validation": validate(solution),
+        "seconds": {**training.get("seconds", {}), "total": total_seconds},
+        "device": solution.run.get("device", device()),
+        "versions": solution.run.get("versions", versions()),
+        "stopped": training.get("stopped", []),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write_result(solution: Solution, directory: Path, total_seconds: float) -> dict[str, Any]:
+    """result.json and a picture, into the run's directory."""
+    from lcpinn.plot import overview
+
+    found = result(solution, total_seconds)
+    write_json(directory / "result.json", found)
+    overview(solution, directory / "solution.png")
+    return found

@@ -1,0 +1,145 @@
+"""Files on disk: arrays with a JSON header (safetensors), written whole or not at all.
+
+A header is data and nothing else: reading a file never runs code from it. Every file carries a
+checksum of its arrays, since a flipped bit in a weight would otherwise pass for a solution.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lcpinn.errors import LcpinnError
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the file, flush to the disk, then rename: the old file survives any failure."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        kept = "; the file that was there is intact" if path.exists() else ""
+        raise LcpinnError(f"could not write {path}: {error.strerror}{kept}") from None
+
+
+def write_json(path: Path, data: Any) -> None:
+    write_atomically(path, (json.dumps(data, indent=1) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise LcpinnError(f"there is no {path}") from None
+    except (ValueError, OSError):
+        raise LcpinnError(f"{path} is damaged: it is not readable JSON") from None
+
+
+def write_arrays(path: Path, kind: str, header: Mapping[str, Any], tree: Any) -> None:
+    """Store a pytree of arrays under the names of its paths, with a header."""
+    arrays = flatten(tree)
+    meta = {"kind": kind, "format": FORMAT, "checksum": checksum(arrays), **header}
+    write_atomically(path, save(arrays, metadata={"lcpinn": json.dumps(meta)}))
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file written by `write_arrays`, checked."""
+    if not path.is_file():
+        raise LcpinnError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="numpy") as stream:
+            meta = (stream.metadata() or {}).get("lcpinn")
+            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+        header = json.loads(meta) if meta else None
+    except (SafetensorError, ValueError, OSError) as error:
+        raise LcpinnError(f"{path} is truncated, damaged or no {kind} file ({error})") from None
+    if not isinstance(header, dict) or header.get("kind") != kind:
+        raise LcpinnError(f"{path} is a safetensors file, but no {kind} of lcpinn")
+    if header.get("format") != FORMAT:
+        raise LcpinnError(f"{path} has format {header.get('format')}; this version reads {FORMAT}")
+    if header.get("checksum") != checksum(arrays):
+        raise LcpinnError(f"{path} is damaged: its checksum does not match")
+    return header, arrays
+
+
+def checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """A pytree as named arrays: {'layers.0.w': ...}."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    # ascontiguousarray makes vectors of scalars, hence asarray with an order.
+    return {path_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
+
+
+def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
+    """Named arrays back into the shape of another pytree; anything missing is an error."""
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
+    names = [path_name(path) for path, _ in leaves]
+    if set(names) != set(arrays):
+        raise LcpinnError(f"{owner} holds other arrays than expected")
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        if arrays[name].shape != np.shape(leaf):
+            raise LcpinnError(f"{owner}: {name} has shape {arrays[name].shape}, not {np.shape(leaf)}")
+    return jax.tree_util.tree_unflatten(treedef, [jax.numpy.asarray(arrays[n]) for n in names])
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    parts = (getattr(p, "key", getattr(p, "name", getattr(p, "idx", p))) for p in path)
+    return ".".join(map(str, parts))
+
+
+def versions() -> dict[str, str]:
+    import optax
+
+    import lcpinn
+
+    return {
+        "lcpinn": lcpinn.__version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def device() -> str:
+    """The device that JAX computes on, in words."""
+    first = jax.devices()[0]
+    if first.platform != "cpu":
+        return first.device_kind
+    return f"{_cpu_name()}, {os.cpu_count()} cores"
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+

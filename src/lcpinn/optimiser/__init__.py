@@ -1,0 +1,8 @@
+"""Optimisers: each a plain value that builds a `Stage`, and wrappers around them."""
+
+from lcpinn.optimiser.adam import Adam
+from lcpinn.optimiser.lbfgs import LBFGS
+from lcpinn.optimiser.revert import RevertOnWorse
+from lcpinn.optimiser.stage import Phase, Setup, Stage
+
+__all__ = ["LBFGS", "Adam", "Phase", "RevertOnWorse", "Setup", "Stage"]

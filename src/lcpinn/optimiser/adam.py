@@ -1,0 +1,103 @@
+"""Adam with a cosine schedule and gradient clipping, on a fresh random batch at every step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from lcpinn.batch import draw
+from lcpinn.errors import LcpinnError
+from lcpinn.network.mlp import Params
+from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep
+from lcpinn.spec import spec
+
+
+@spec
+class Adam:
+    """Kingma and Ba (2015); learning rate `rate` falling to `final_rate` along a cosine.
+
+    `block` steps run in one compiled call: the host is asked for nothing in between.
+    """
+
+    steps: int = 50_000
+    rate: float = 1e-3
+    final_rate: float = 1e-5
+    clip: float = 1.0
+    block: int = 250
+
+    def transformation(self) -> optax.GradientTransformation:
+        schedule = optax.cosine_decay_schedule(self.rate, self.steps, self.final_rate / self.rate)
+        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(schedule))
+
+    def build(self, setup: Setup) -> Stage:
+        family, dtype = setup.problem.family, setup.problem.dtype
+        optimiser = self.transformation()
+
+        @jax.jit
+        def init(params: Params, key: Array) -> State:
+            batch = draw(family, setup.sampling, key, dtype)
+            return {
+                "params": params,
+                "moments": optimiser.init(params),
+                "weighting": setup.weighting.init(family, batch),
+                "key": key,
+                "step": jnp.zeros((), jnp.int32),
+            }
+
+        @partial(jax.jit, static_argnums=1, donate_argnums=0)
+        def run(state: State, length: int) -> tuple[State, Any]:
+            body = partial(adam_step, setup, optimiser)
+            state, history = jax.lax.scan(lambda s, _: body(s), state, None, length)
+            return state, jax.tree.map(lambda values: values[-1], history)
+
+        def advance(state: State) -> tuple[State, Info]:
+            before = int(state["step"])
+            length = min(self.block, self.steps - before)
+            state, (loss, terms) = run(state, length)
+            if int(state["step"]) != before + length:  # frozen by a value that is not finite
+                batch = draw(family, setup.sampling, step_key(state), dtype)
+                raise LcpinnError(setup.problem.blame(state["params"], batch))
+            return state, {"loss": loss, "terms": terms}
+
+        def stopped(state: State, info: Info) -> str | None:
+            return f"{self.steps} steps done" if int(state["step"]) >= self.steps else None
+
+        return Stage(self.steps, init, advance, stopped, keep)
+
+
+def step_key(state: State) -> Array:
+    """Every step's own randomness: it depends on the step's number, not on what ran before."""
+    return jax.random.fold_in(state["key"], state["step"])
+
+
+def adam_step(
+    setup: Setup, optimiser: optax.GradientTransformation, state: State
+) -> tuple[State, tuple[Array, dict[str, Array]]]:
+    """One step. If the loss or gradient is not finite the state stays as it was, for diagnosis."""
+    problem = setup.problem
+    batch = draw(problem.family, setup.sampling, step_key(state), problem.dtype)
+
+    def loss(params: Params):
+        residuals = problem.residuals(params, batch)
+        weights, memory = setup.weighting.weigh(
+            state["weighting"], problem.family, batch, jax.lax.stop_gradient(residuals)
+        )
+        terms = problem.term_losses(residuals, weights, batch)
+        return sum(terms.values()), (terms, memory)
+
+    (value, (terms, memory)), gradient = jax.value_and_grad(loss, has_aux=True)(state["params"])
+    updates, moments = optimiser.update(gradient, state["moments"], state["params"])
+    after = {
+        "params": optax.apply_updates(state["params"], updates),
+        "moments": moments,
+        "weighting": memory,
+        "key": state["key"],
+        "step": state["step"] + 1,
+    }
+    healthy = jnp.isfinite(value) & jnp.isfinite(optax.global_norm(gradient))
+    return jax.tree.map(lambda new, old: jnp.where(healthy, new, old), after, state), (value, terms)

@@ -1,0 +1,77 @@
+"""What every optimiser looks like to the trainer.
+
+A phase of a protocol is a plain value (`Adam(steps=50_000)`). `build(setup)` turns it into a
+`Stage`: pure functions over a state that is a pytree of arrays, so that the trainer can show,
+checkpoint and resume any optimiser without knowing which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from jaxtyping import Array
+
+from lcpinn.batch import Batch, Sampling, fixed
+from lcpinn.network.mlp import Params
+from lcpinn.rows import Problem
+
+State = dict[str, Any]  # holds at least "params" and "step"
+Info = dict[str, Any]  # numbers to show and to log: "loss", "terms", ...
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What is optimised: rows of a problem, how they are weighted, and where they lie.
+
+    `sampling` draws random batches, `quadrature` is the frozen rule of a deterministic optimiser
+    and `held_out` one that no optimiser sees, for comparisons.
+    """
+
+    problem: Problem
+    weighting: Any
+    sampling: Sampling
+    quadrature: Sampling
+    held_out: Sampling
+
+
+class Stage(NamedTuple):
+    """A phase, ready to run."""
+
+    total: int  # steps at most, for the progress bar
+    init: Callable[[Params, Array], State]
+    advance: Callable[[State], tuple[State, Info]]  # one compiled call of many steps
+    stopped: Callable[[State, Info], str | None]  # why it is over, or None to go on
+    finish: Callable[[State], tuple[Params, str]]  # the result, and a note for the log
+
+
+class Phase(Protocol):
+    def build(self, setup: Setup) -> Stage: ...
+
+
+def keep(state: State) -> tuple[Params, str]:
+    """The ordinary ending: the last parameters, with nothing to add."""
+    return state["params"], ""
+
+
+def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
+    """The loss on a fixed batch, with each term's part of it."""
+    problem, weighting = setup.problem, setup.weighting
+    state = weighting.init(problem.family, batch)
+
+    def value(params: Params) -> tuple[Array, dict[str, Array]]:
+        residuals = problem.residuals(params, batch)
+        weights, _ = weighting.weigh(state, problem.family, batch, residuals)
+        terms = problem.term_losses(residuals, weights, batch)
+        return sum(terms.values()), terms  # pyright: ignore[reportReturnType]
+
+    return value
+
+
+def held_out_loss(setup: Setup) -> Callable[[Params], float]:
+    """The training objective on points and lambdas that no optimiser has seen."""
+    batch = fixed(setup.problem.family, setup.held_out, setup.problem.dtype)
+    value = jax.jit(objective(setup, batch))
+    return lambda params: float(value(params)[0])

@@ -1,0 +1,109 @@
+"""What a person sees while training: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Meter(Protocol):
+    """Told about each phase as it goes."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def start(self, title: str, total: int, step: int) -> None: ...
+    def update(self, step: int, numbers: dict[str, Any]) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
+def meter(show: bool) -> Meter:
+    """The meter that fits where the output goes."""
+    if not show:
+        return Silent()
+    console = Console(stderr=True)
+    return Bar(console) if console.is_terminal else Lines()
+
+
+def words(numbers: dict[str, Any]) -> str:
+    """Loss and its terms, and whatever else the optimiser reports, in one line."""
+    parts = [f"{k} {float(v):.2e}" for k, v in numbers.items() if k != "terms"]
+    terms = ", ".join(f"{k} {float(v):.1e}" for k, v in numbers.get("terms", {}).items())
+    return "  ".join(parts) + (f"  ({terms})" if terms else "")
+
+
+class Silent:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def start(self, title: str, total: int, step: int) -> None:
+        pass
+
+    def update(self, step: int, numbers: dict[str, Any]) -> None:
+        pass
+
+    def say(self, line: str) -> None:
+        pass
+
+
+class Lines(Silent):
+    """A line every few seconds, for logs and pipes."""
+
+    def __init__(self, every: float = 10.0):
+        self.every, self.last, self.title, self.total = every, 0.0, "", 0
+
+    def start(self, title: str, total: int, step: int) -> None:
+        self.title, self.total, self.begun, self.first = title, total, time.monotonic(), step
+        self.say(f"{title}: step {step} of {total}")
+
+    def update(self, step: int, numbers: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now - self.last >= self.every or step >= self.total:
+            self.last = now
+            pace = (now - self.begun) / max(step - self.first, 1)
+            left = pace * (self.total - step)
+            self.say(f"{self.title}: {step}/{self.total}  {words(numbers)}  {left:.0f} s left")
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A rich progress bar with the loss, its terms and the time left."""
+
+    def __init__(self, console: Console):
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[numbers]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.task: Any = None
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.progress.stop()
+
+    def start(self, title: str, total: int, step: int) -> None:
+        self.task = self.progress.add_task(title, total=total, completed=step, numbers="compiling")
+
+    def update(self, step: int, numbers: dict[str, Any]) -> None:
+        self.progress.update(self.task, completed=step, numbers=words(numbers))
+
+    def say(self, line: str) -> None:
+        self.progress.console.print(line, highlight=False)

@@ -1,0 +1,117 @@
+"""Protocols: everything about a training that is not the PDE, as one plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lcpinn.batch import Sampling
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
+from lcpinn.spec import describe, spec
+from lcpinn.weighting import Conditional, Fixed
+
+
+@spec
+class Protocol:
+    """A network, a weighting, where the points lie, and the phases of the training."""
+
+    name: str
+    network: Any
+    weighting: Any
+    phases: tuple[Any, ...]
+    sampling: Sampling = Sampling()
+    quadrature: Sampling = Sampling(rule="gauss")
+    held_out: Sampling = Sampling(interior=64, face=16, num_lambda=64, rule="sobol", seed=1009)
+    dtype: str = "float32"
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} ({self.dtype})"]
+        parts = {"network": self.network, "weighting": self.weighting, "sampling": self.sampling}
+        lines += [f"  {key}: {describe(value)}" for key, value in parts.items()]
+        lines += [f"  phase {i + 1}: {describe(phase)}" for i, phase in enumerate(self.phases)]
+        return "\n".join(lines)
+
+
+# Collocation counts and budgets of the paper, per draw of lambda: interior, faces, Adam, L-BFGS,
+# and the size (lambdas, points each) of the frozen quadrature, which the paper leaves open.
+_PAPER: dict[str, tuple[int, int, int, int, tuple[int, int]]] = {
+    "burgers": (1024, 200, 50_000, 0, (16, 256)),
+    "buckley-leverett": (1024, 200, 50_000, 0, (16, 256)),
+    "helmholtz-1d": (1024, 100, 50_000, 1_500, (32, 256)),
+    "helmholtz-2d": (4096, 400, 25_000, 1_500, (16, 1024)),
+    "helmholtz-3d": (8192, 600, 25_000, 1_500, (8, 4096)),
+    "schrodinger-1d": (1024, 64, 50_000, 1_500, (32, 256)),
+}
+_OTHERWISE = (1024, 100, 50_000, 1_500, (16, 256))
+
+# The paper does not state the boundary weight of the coefficient regime; this one works.
+BOUNDARY_WEIGHT = 100.0
+
+
+def paper(family: Family, *, steps: int | None = None) -> Protocol:
+    """The paper's protocol: tanh 4x64, Adam with a cosine schedule, L-BFGS for coefficients.
+
+    `steps` shortens the Adam phase (and L-BFGS in proportion) for comparisons at equal time.
+    """
+    interior, face, adam, lbfgs, (num_lambda, points) = _PAPER.get(family.name, _OTHERWISE)
+    if steps is not None:
+        adam, lbfgs = steps, lbfgs * steps // adam
+    coefficients_only = family.weights is None
+    phases: tuple[Any, ...] = (Adam(steps=adam),)
+    if lbfgs and coefficients_only:
+        phases += (RevertOnWorse(LBFGS(steps=lbfgs)),)
+    return Protocol(
+        name="paper",
+        network=MLP(parameters=FiLM(hidden=64), weights=Concat()),
+        weighting=_weighting(family),
+        phases=phases,
+        sampling=Sampling(interior=interior, face=face, num_lambda=4),
+        quadrature=Sampling(interior=points, face=face // 4, num_lambda=num_lambda, rule="gauss"),
+    )
+
+
+def smoke(family: Family) -> Protocol:
+    """The same parts as `paper` at a size that trains in a second: for tests, not for results."""
+    phases: tuple[Any, ...] = (Adam(steps=60, block=20),)
+    if family.weights is None:
+        phases += (RevertOnWorse(LBFGS(steps=10, block=5)),)
+    small = Sampling(interior=32, face=8, num_lambda=2)
+    return Protocol(
+        name="smoke",
+        network=MLP(widths=(8, 8), parameters=FiLM(hidden=8)),
+        weighting=_weighting(family),
+        phases=phases,
+        sampling=small,
+        quadrature=Sampling(interior=16, face=4, num_lambda=4, rule="gauss"),
+        held_out=Sampling(interior=8, face=4, num_lambda=8, rule="sobol", seed=1009),
+    )
+
+
+def _weighting(family: Family) -> Any:
+    if family.weights is not None:
+        return Conditional()
+    faces = [name for name, term in family.terms.items() if term.faces]
+    return Fixed(dict.fromkeys(faces, BOUNDARY_WEIGHT))
+
+
+PROTOCOLS: dict[str, Callable[..., Protocol]] = {"paper": paper, "smoke": smoke}
+
+
+def by_name(name: str, family: Family, **options: Any) -> Protocol:
+    """The protocol that the command line calls by this name."""
+    if name not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        raise LcpinnError(f"there is no protocol {name!r}; there are {known}")
+    try:
+        return PROTOCOLS[name](family, **{k: v for k, v in options.items() if v is not None})
+    except TypeError:
+        given = ", ".join(k for k, v in options.items() if v is not None)
+        raise LcpinnError(f"the protocol {name!r} does not take {given}") from None
+
+
+def default(family: Family) -> Protocol:
+    """What `train` uses when nothing is said."""
+    return paper(family)

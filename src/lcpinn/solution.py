@@ -1,0 +1,304 @@
+"""The trained network as a function of named arrays: NumPy in, NumPy out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpinn.batch import Points
+from lcpinn.errors import LcpinnError, OutsidePriorWarning
+from lcpinn.family import Family
+from lcpinn.files import read_arrays, unflatten, write_arrays
+from lcpinn.jet import Orders
+from lcpinn.network.mlp import Params
+from lcpinn.protocol import Protocol
+from lcpinn.rows import Problem
+from lcpinn.spec import from_plain, to_plain
+
+CHUNK = 1 << 15  # points (times shots) in one call of the network: bounds the memory it takes
+
+
+class Solution:
+    """u(coordinates, lambda), for every lambda at once.
+
+    `solution(x=..., k=...)` broadcasts its arguments like NumPy and returns an array, or a dict by
+    output name where the family has several outputs. A network conditioned on loss weights answers
+    with the mean over `shots` draws of them, or one slice with `weights={...}`.
+    """
+
+    def __init__(
+        self, family: Family, protocol: Protocol, params: Params, run: Mapping[str, Any]
+    ):
+        self.family, self.protocol, self.run = family, protocol, dict(run)
+        self.params = jax.tree.map(np.asarray, params)
+        self._warned = False
+
+    def __repr__(self) -> str:
+        return f"<solution of {self.family.name}: {self.num_params} parameters, {self.protocol.name}>"
+
+    @property
+    def num_params(self) -> int:
+        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
+
+    def __call__(
+        self, *, weights: Mapping[str, float] | None = None, shots: int | None = None, **named: Any
+    ) -> Any:
+        """The solution at named points and coefficients."""
+        mean, _, shape = self._moments(named, weights, shots)
+        return self._shaped(mean, shape)
+
+    def spread(self, *, shots: int = 200, **named: Any) -> Any:
+        """The standard deviation across draws of the loss weights, pointwise."""
+        if self.family.weights is None:
+            raise LcpinnError(f"{self.family.name} is not conditioned on loss weights: no spread")
+        _, deviation, shape = self._moments(named, None, shots)
+        return self._shaped(deviation, shape)
+
+    def slices(self, *, shots: int | None = None, **named: Any) -> np.ndarray:
+        """Every draw of the loss weights apart, (shots, points, outputs), at one coefficient."""
+        points, parameters, _ = self._read(named)
+        if len(parameters) != 1:
+            raise LcpinnError("slices are taken at one setting of the coefficients")
+        draws = self._draws(None, shots)
+        lam = np.repeat(parameters, len(draws), axis=0)
+        size = max(64, CHUNK // len(draws))
+        with jax.enable_x64(True):
+            pieces = []
+            for start in range(0, len(points), size):
+                piece = points[start : start + size]
+                padded = np.concatenate([piece, np.repeat(piece[-1:], size - len(piece), axis=0)])
+                value = self._sliced(self._double, padded, lam, draws)
+                pieces.append(np.asarray(value)[:, : len(piece)])
+        return np.concatenate(pieces, axis=1)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Errors against the exact or reference solution; see lcpinn.evaluation."""
+        from lcpinn.evaluation import evaluate
+
+        return evaluate(self)
+
+    # Saving.
+
+    def save(self, path: str | Path) -> Path:
+        """Write a model file (safetensors with a JSON header)."""
+        header = {"protocol": to_plain(self.protocol), "family": signature(self.family)}
+        header |= {"run": {k: v for k, v in self.run.items() if k not in header}}
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LcpinnError(f"cannot write to {Path(path).parent}: {error.strerror}") from None
+        write_arrays(Path(path), "model", header, self.params)
+        return Path(path)
+
+    # Calling.
+
+    def _moments(
+        self, named: Mapping[str, Any], weights: Mapping[str, float] | None, shots: int | None
+    ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+        points, parameters, shape = self._read(named)
+        draws = self._draws(weights, shots)
+        with jax.enable_x64(True):
+            if len(points) == 0:
+                empty = np.zeros((0, len(self.family.outputs)))
+                return empty, empty, shape
+            mean, deviation = self._run(points, parameters, draws)
+        return mean, deviation, shape
+
+    def _read(self, named: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+        """Named arguments as points (n, dim) and parameters (n, p), or (1, p) where they agree."""
+        coordinates, parameters = self.family.domain.names, self.family.parameters.names
+        needed = (*coordinates, *parameters)
+        for name in named:
+            if name not in needed:
+                raise LcpinnError(f"no such argument as {name!r}; the solution takes {', '.join(needed)}")
+        missing = [name for name in needed if name not in named]
+        if missing:
+            raise LcpinnError(f"missing {', '.join(missing)}; the solution takes {', '.join(needed)}")
+        try:
+            arrays = {name: np.asarray(named[name], dtype=np.float64) for name in needed}
+            shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+        except (ValueError, TypeError) as error:
+            raise LcpinnError(f"the arguments do not broadcast together: {error}") from None
+        column = {name: np.broadcast_to(a, shape).ravel() for name, a in arrays.items()}
+        points = np.stack([column[c] for c in coordinates], axis=-1)
+        if all(arrays[p].size == 1 for p in parameters):
+            lam = np.array([[arrays[p].item() for p in parameters]])
+        else:
+            lam = np.stack([column[p] for p in parameters], axis=-1)
+        self._warn(lam)
+        return points, lam, shape
+
+    def _warn(self, parameters: np.ndarray) -> None:
+        prior = self.family.parameters
+        if self._warned or prior.dim == 0 or not parameters.size:
+            return
+        with jax.enable_x64(True):
+            inside = np.asarray(prior.contains(parameters))
+        if not inside.all():
+            self._warned = True
+            worst = dict(zip(prior.names, map(float, parameters[~inside][0]), strict=True))
+            ranges = ", ".join(f"{n} in [{a:g}, {b:g}]" for n, (a, b) in prior.ranges.items())
+            asked = ", ".join(f"{n} = {v:g}" for n, v in worst.items())
+            warnings.warn(
+                f"{asked} lies outside what was trained ({ranges})", OutsidePriorWarning, stacklevel=5
+            )
+
+    def _draws(self, weights: Mapping[str, float] | None, shots: int | None) -> np.ndarray:
+        """The loss weights to average over, (shots, m); one row without any where there are none."""
+        prior = self.family.weights
+        if prior is None:
+            if weights is not None or shots is not None:
+                raise LcpinnError(f"{self.family.name} is not conditioned on loss weights")
+            return np.zeros((1, 0))
+        if weights is None:
+            return prior.sobol(shots or self.family.evaluation.shots, seed=0)
+        unknown = [n for n in weights if n not in prior.names]
+        if unknown:
+            raise LcpinnError(f"weight {unknown[0]!r} names no term; there are {', '.join(prior.names)}")
+        one = np.array([[float(weights.get(n, 0.0)) for n in prior.names]])
+        if not bool(np.asarray(prior.contains(one)).all()) and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"these weights lie outside {prior!r}: "
+                + ("they must sum to one" if abs(one.sum() - 1) > 1e-6 else "each lies in [0, 1]"),
+                OutsidePriorWarning,
+                stacklevel=4,
+            )
+        return one
+
+    def _run(self, points: np.ndarray, parameters: np.ndarray, draws: np.ndarray):
+        shared = len(parameters) == 1
+        size = max(64, CHUNK // len(draws)) if shared else max(64, CHUNK)
+        if len(points) < size:
+            size = max(64, 1 << (len(points) - 1).bit_length())
+        means, deviations = [], []
+        for start in range(0, len(points), size):
+            piece = points[start : start + size]
+            lam = parameters if shared else parameters[start : start + size]
+            # Padding to one size: one compiled program however long the last piece is.
+            pad = size - len(piece)
+            padded = np.concatenate([piece, np.repeat(piece[-1:], pad, axis=0)])
+            if not shared:
+                lam = np.concatenate([lam, np.repeat(lam[-1:], pad, axis=0)])
+            evaluate = self._shared if shared else self._pointwise
+            mean, deviation = evaluate(self._double, padded, lam, draws)
+            means.append(np.asarray(mean)[: len(piece)])
+            deviations.append(np.asarray(deviation)[: len(piece)])
+        return np.concatenate(means), np.concatenate(deviations)
+
+    @cached_property
+    def _double(self) -> Params:
+        """Parameters in double precision, whatever they were trained in."""
+        return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), self.params)
+
+    @cached_property
+    def problem(self) -> Problem:
+        return Problem(self.family, self.protocol.network, jnp.float64)
+
+    def _values(self, params: Params, coordinates: Any, parameters: Any, weights: Any) -> Any:
+        """Outputs (l, n, out) at points (l, n, dim) and lambdas (l, ...)."""
+        filler = jnp.zeros((*coordinates.shape[:2], 0))
+        points = Points(coordinates, parameters, weights, filler[..., 0:0], filler)
+        zero = Orders(((0,) * self.family.domain.dim,))
+        return self.problem.outputs(params, points, zero)[0]
+
+    @cached_property
+    def _sliced(self) -> Callable[..., Any]:
+        @jax.jit
+        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
+            coordinates = jnp.broadcast_to(points, (len(draws), *points.shape))
+            return self._values(params, coordinates, parameters, draws)
+
+        return run
+
+    @cached_property
+    def _shared(self) -> Callable[..., Any]:
+        """All points at one setting of the coefficients: lambdas are the draws of the weights."""
+
+        @jax.jit
+        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
+            lam = jnp.broadcast_to(parameters, (len(draws), parameters.shape[-1]))
+            values = self._sliced(params, points, lam, draws)
+            return values.mean(0), values.std(0)
+
+        return run
+
+    @cached_property
+    def _pointwise(self) -> Callable[..., Any]:
+        """Every point at coefficients of its own; the draws one after the other."""
+
+        @jax.jit
+        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
+            def add(totals: Any, draw: Any) -> Any:
+                weights = jnp.broadcast_to(draw, (len(points), draw.shape[-1]))
+                value = self._values(params, points[:, None], parameters, weights)[:, 0]
+                return (totals[0] + value, totals[1] + value**2), None
+
+            zero = jnp.zeros((len(points), len(self.family.outputs)))
+            (first, second), _ = jax.lax.scan(add, (zero, zero), draws)
+            mean = first / len(draws)
+            return mean, jnp.sqrt(jnp.maximum(second / len(draws) - mean**2, 0))
+
+        return run
+
+    def _shaped(self, values: np.ndarray, shape: tuple[int, ...]) -> Any:
+        outputs = self.family.outputs
+        if len(outputs) == 1:
+            return values[:, 0].reshape(shape)
+        return {name: values[:, i].reshape(shape) for i, name in enumerate(outputs)}
+
+
+def signature(family: Family) -> dict[str, Any]:
+    """What makes a model fit a family: its names and ranges, not its code."""
+    hooks = {h: [a.name for a in args] for h, args in family._signatures.items() if h != "exact"}
+    return {
+        "name": family.name,
+        "class": type(family).__name__,
+        "settings": family.settings,
+        "domain": family.domain.to_json(),
+        "parameters": family.parameters.to_json(),
+        "weights": None if family.weights is None else family.weights.to_json(),
+        "outputs": list(family.outputs),
+        "terms": {t.name: [a.name for a in t.arguments] for t in family.terms.values()},
+        "hooks": {h: names for h, names in hooks.items() if h != "reference"},
+    }
+
+
+def load(path: str | Path, family: Family | None = None) -> Solution:
+    """Read a model file. A family that is not one of the library's own has to be passed along.
+
+    Nothing in the file is run: it holds arrays and names.
+    """
+    from lcpinn.families import FAMILIES
+
+    path = Path(path)
+    if path.is_dir():
+        path = path / "model.safetensors"
+    header, arrays = read_arrays(path, "model")
+    held = header["family"]
+    if family is None:
+        if held["name"] not in FAMILIES:
+            raise LcpinnError(
+                f"{path} is a model of {held['class']}, which is not built in; pass the family that "
+                "it was trained for (family=... in Python, --family file.py:Class)"
+            )
+        family = FAMILIES[held["name"]]()
+    expected = signature(family)
+    if expected != held:
+        differ = [key for key in expected if expected[key] != held.get(key)]
+        raise LcpinnError(
+            f"{path} is a model of another family: {held['name']}, not {family.name} "
+            f"(they differ in {', '.join(differ)})"
+        )
+    protocol = from_plain(header["protocol"])
+    with jax.enable_x64(True):
+        like = jax.eval_shape(Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0))
+        params = unflatten(arrays, like, str(path))
+    return Solution(family, protocol, params, header["run"])

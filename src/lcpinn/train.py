@@ -1,0 +1,142 @@
+"""Training: phase after phase, each a stage that this loop shows, checkpoints and resumes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lcpinn import protocol as protocols
+from lcpinn.errors import LcpinnError
+from lcpinn.evaluation import write_result
+from lcpinn.family import Family
+from lcpinn.files import device, versions
+from lcpinn.network.mlp import Params
+from lcpinn.optimiser import Setup, Stage
+from lcpinn.progress import Meter, meter
+from lcpinn.protocol import Protocol
+from lcpinn.rows import Problem
+from lcpinn.rundir import RunDirectory
+from lcpinn.solution import Solution, signature
+from lcpinn.spec import describe, to_plain
+
+
+def train(
+    family: Family,
+    protocol: Protocol | None = None,
+    *,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: bool = True,
+    resume: bool = False,
+    overwrite: bool = False,
+    checkpoint_every: float = 30.0,
+) -> Solution:
+    """Train one network for the whole family and return its solution.
+
+    With `out` the run is kept in that directory, with a checkpoint every `checkpoint_every`
+    seconds; `resume=True` goes on from the last one, and ends as if it had never been interrupted.
+    JAX's double precision is switched on for the length of the call if the protocol asks for it.
+    """
+    if not isinstance(family, Family):
+        raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
+    protocol = protocol if protocol is not None else protocols.default(family)
+    run = {
+        "family": signature(family),
+        "protocol": to_plain(protocol),
+        "seed": seed,
+        "versions": versions(),
+        "device": device(),
+    }
+    directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)
+    directory.open(resume=resume, overwrite=overwrite)
+    begun = time.perf_counter()
+    with jax.enable_x64(protocol.dtype == "float64"), meter(progress) as shown:
+        trained = _Training(family, protocol, seed, directory, shown).run()
+    solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
+    if directory.path is not None:
+        solution.save(directory.path / "model.safetensors")
+        write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
+    return solution
+
+
+def make_setup(family: Family, protocol: Protocol) -> Setup:
+    """What a protocol optimises for this family."""
+    problem = Problem(family, protocol.network, jnp.dtype(protocol.dtype))
+    return Setup(
+        problem, protocol.weighting, protocol.sampling, protocol.quadrature, protocol.held_out
+    )
+
+
+class _Training:
+    """One run: its position, so that it can be written down and taken up again."""
+
+    def __init__(
+        self, family: Family, protocol: Protocol, seed: int, directory: RunDirectory, shown: Meter
+    ):
+        self.setup, self.protocol = make_setup(family, protocol), protocol
+        self.directory, self.shown = directory, shown
+        self.key = jax.random.PRNGKey(seed)
+        self.params: Params = jax.jit(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
+        self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
+        self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
+
+    def run(self) -> _Training:
+        restored = self.directory.restore()
+        if restored is not None:
+            position = restored[0]
+            self.phase, self.stopped = position["phase"], position["stopped"]
+            self.seconds = position["seconds"]
+            self.before = sum(self.seconds.values())
+        self.directory.rewind_metrics()
+        for phase in range(self.phase, len(self.protocol.phases)):
+            self.phase = phase
+            stage: Stage = self.protocol.phases[phase].build(self.setup)
+            state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
+            if restored is not None:
+                state, restored = restored[1](state), None
+            self.params = self._through(stage, state)
+        return self
+
+    def _through(self, stage: Stage, state: Any) -> Params:
+        """Run one stage to its end."""
+        title = f"phase {self.phase + 1}, {type(self.protocol.phases[self.phase]).__name__}"
+        self.shown.start(title, stage.total, int(state["step"]))
+        reason, info, first = stage.stopped(state, {}), {}, True
+        while reason is None:
+            begun = time.perf_counter()
+            state, info = stage.advance(state)
+            info = jax.device_get(info)
+            # The first call of a stage compiles; what it computes besides is small in comparison.
+            self.seconds["compile" if first else "train"] += time.perf_counter() - begun
+            first = False
+            self._record(int(state["step"]), info)
+            reason = stage.stopped(state, info)
+            if reason is None and self.directory.due():
+                self._checkpoint(state)
+        params, note = stage.finish(state)
+        self.stopped = [*self.stopped, f"{title}: {reason}" + (f"; {note}" if note else "")]
+        self.shown.say(self.stopped[-1])
+        return params
+
+    def _record(self, step: int, info: dict[str, Any]) -> None:
+        self.shown.update(step, info)
+        plain = jax.tree.map(float, info)
+        self.directory.log({"phase": self.phase + 1, "step": step, **plain})
+
+    def _checkpoint(self, state: Any) -> None:
+        where = {"phase": self.phase, "stopped": self.stopped, "seconds": self.seconds}
+        self.directory.save(where, state)
+
+    def record(self) -> dict[str, Any]:
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        phases = [describe(p) for p in self.protocol.phases]
+        return {
+            "parameters": count,
+            "phases": phases,
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+        }
