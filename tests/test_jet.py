@@ -16,7 +16,7 @@ from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
 
 FILM = MLP((5, 4), parameters=FiLM(hidden=3))
-SINE = MLP((5, 4), "sine", parameters=FiLM(hidden=3))
+SINE = MLP((5, 4), "sine", parameters=Concat())
 CONCAT = MLP((5, 4), parameters=Concat())
 WEIGHTS = MLP((5, 4), parameters=Concat(), weights=FiLM(hidden=3))
 CHEBYSHEV = MLP((5, 4), "sine", parameters=FiLM(degree=3))
@@ -48,7 +48,6 @@ UP_TO_FOUR = {
     "u_xxxx": (0, [(1, 1, 1, 1)]),
     "laplacian_u": (0, [(1, 1)]),
 }
-UP_TO_THREE = {n: v for n, v in UP_TO_FOUR.items() if len(v[1][0]) < 4}
 SECOND = {n: v for n, v in UP_TO_FOUR.items() if len(v[1][0]) < 3}
 PRESSURE = {
     "p_air": (1, [()]),
@@ -68,13 +67,11 @@ ANGLES = {
 
 CASES = {
     "film": (LINE, FILM, UP_TO_FOUR),
-    "film-sine": (LINE, SINE, UP_TO_FOUR),
-    "concat": (LINE, CONCAT, UP_TO_THREE),
-    "chebyshev": (TWO, CHEBYSHEV, UP_TO_THREE | PRESSURE),
+    "concat-sine": (LINE, SINE, UP_TO_FOUR),
     "weights": (LINE | dict(weights=lc.Simplex()), WEIGHTS, SECOND),
-    "periodic": (RING, FILM, UP_TO_THREE),
-    "periodic-ansatz": (RING | ANSATZ, SINE, SECOND),
-    "features": (LINE | FEATURES, CONCAT, UP_TO_THREE),
+    "chebyshev": (TWO, CHEBYSHEV, SECOND | PRESSURE),
+    "periodic": (RING, FILM, SECOND | {"u_xxt": UP_TO_FOUR["u_xxt"]}),
+    "features": (LINE | FEATURES, CONCAT, SECOND | {"u_xxx": UP_TO_FOUR["u_xxx"]}),
     "ansatz": (LINE | ANSATZ, FILM, SECOND | {"u_xxxx": UP_TO_FOUR["u_xxxx"]}),
     "everything": (TWO | MIXING, FILM, SECOND | PRESSURE),
     "theta": (DISC, FILM, ANGLES),
@@ -88,9 +85,11 @@ def x64():
 
 
 def tensors(function):
-    """All partial derivatives of orders 0 to 4, by nested autodiff in both modes."""
-    hessian = jax.hessian(function)
-    return [function, jax.jacrev(function), hessian, jax.jacrev(hessian), jax.hessian(hessian)]
+    """All partial derivatives of orders 0 to 4, by forward over reverse mode."""
+    found = [function, jax.jacrev(function)]
+    for _ in range(3):
+        found.append(jax.jacfwd(found[-1]))
+    return found
 
 
 def some_points(family, num=3):
@@ -132,7 +131,7 @@ def test_derivatives_agree_with_nested_autodiff(case):
         )
 
 
-@pytest.mark.parametrize("case", ["film-sine", "concat", "everything", "periodic-ansatz"])
+@pytest.mark.parametrize("case", ["concat-sine", "periodic", "everything"])
 def test_second_derivatives_agree_with_finite_differences(case):
     attributes, network, _ = CASES[case]
     names, steps = ["u_xx", "u_tt", "u_xt"], 1e-4 * np.eye(2)
@@ -159,34 +158,26 @@ def test_second_derivatives_agree_with_finite_differences(case):
         assert scale > 1e-2, name
 
 
-def test_names_share_one_pass_whatever_their_order():
-    """The same derivative from a short and from a long list of names is the same number."""
-    problem, params = double(probe(["u_xx"], **LINE), FILM)
-    longer, _ = double(probe(["u_xxtt", "u_xx", "u_t"], **LINE), FILM)
-    batch = {"interior": some_points(problem.family)}
-    alone = quick(problem.residuals)(params, batch)["values"][..., 0]
-    among = quick(longer.residuals)(params, batch)["values"][..., 1]
-    np.testing.assert_allclose(alone, among, rtol=1e-13)
-
-
 # -- Cost ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("film", "generator"), [(FiLM(hidden=6), 2), (FiLM(degree=2), 1)])
-def test_a_layer_costs_one_matrix_product(film, generator):
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_layer_costs_one_matrix_product(film, generator, places):
     """Reverse mode, or a pass for each order, would need more products than layers."""
-    family = Helmholtz(1)
+    # Its ansatz makes the faces void, and takes no matrix product; without it there are faces.
+    family = Helmholtz(1) if places == 1 else Helmholtz(1).plain()
+    assert len(family.groups) == places
     problem = Problem(family, MLP((5, 4, 3), parameters=film), jnp.float64)
     sampling = Sampling(interior=7, face=2, num_lambda=3, rule="gauss")
     batch = fixed(family, sampling, jnp.float64)
-    params = problem.init(jax.random.key(0))
+    params = jax.eval_shape(problem.init, jax.random.key(0))
     dots = [e for e in equations(problem.residuals, params, batch) if "dot" in e.primitive.name]
-    places = len(family.groups)
-    assert places == 2
     assert len(dots) == places * (4 + generator)
     # Inside, each product carries u, u_x and u_xx of 3 x 7 points; on the faces u alone.
     left = [e.invars[0].aval.shape for e in dots if e.invars[0].aval.ndim == 4]
-    assert [shape[:3] for shape in left] == [(3, 3, 7)] * 4 + [(1, 3, 2)] * 4
+    expected = [(3, 3, 7)] * 4 + [(1, 3, 2)] * 4
+    assert [shape[:3] for shape in left] == expected[: 4 * places]
 
 
 # -- Series --------------------------------------------------------------------------------------
@@ -199,12 +190,12 @@ def test_activation_derivatives(name):
     nested = [function]
     for _ in range(6):
         nested.append(jax.grad(nested[-1]))
-    got = ACTIVATIONS[name](z, 6)
+    expected = quick(lambda z: [jax.vmap(f)(z) for f in nested])(z)
+    got = quick(lambda z: ACTIVATIONS[name](z, 6))(z)
     assert len(got) == 7
     for order in range(7):
-        expected = jax.vmap(nested[order])(z)
-        np.testing.assert_allclose(got[order], expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(ACTIVATIONS[name](z, 0)[0], function(z))
+        np.testing.assert_allclose(got[order], expected[order], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ACTIVATIONS[name](z, 0)[0], expected[0])
 
 
 def test_closure_is_closed_downwards_and_sorted():
@@ -219,23 +210,27 @@ def test_series_arithmetic_is_that_of_polynomials():
     f = lambda p: jnp.array([jnp.exp(p[0]) * p[1], 1 + p[0] * p[1]])
     g = lambda p: jnp.array([jnp.sin(p[0] + 2 * p[1]), p[0] ** 2])
     point, matrix = jnp.array([0.3, -0.7]), jnp.array([[1.0, 2.0, 0.5], [-1.0, 3.0, 0.0]])
-    coefficients = lambda function: quick(lambda p: expand(function, p, orders))(point)
-    a, b = Series(orders, coefficients(f)), Series(orders, coefficients(g))
     constant = jnp.array([2.0, -1.0])
-    table = [
-        (a * b, lambda p: f(p) * g(p)),
-        (a + b, lambda p: f(p) + g(p)),
-        (a + constant, lambda p: f(p) + constant),
-        (a * constant, lambda p: f(p) * constant),
-        (a @ matrix, lambda p: f(p) @ matrix),
-        (a.concatenate(constant), lambda p: jnp.concatenate([f(p), constant])),
-        ((a * b).sum(), lambda p: (f(p) * g(p)).sum()),
-        (a.apply(ACTIVATIONS["tanh"]), lambda p: jnp.tanh(f(p))),
-    ]
-    for series, function in table:
-        expected = coefficients(function)
-        np.testing.assert_allclose(series.coefficients, expected, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(series.value, function(point), rtol=1e-14)
+
+    @quick
+    def table(p):
+        coefficients = lambda function: expand(function, p, orders)
+        a, b = Series(orders, coefficients(f)), Series(orders, coefficients(g))
+        pairs = [
+            (a * b, lambda p: f(p) * g(p)),
+            (a + b, lambda p: f(p) + g(p)),
+            (a + constant, lambda p: f(p) + constant),
+            (a * constant, lambda p: f(p) * constant),
+            (a @ matrix, lambda p: f(p) @ matrix),
+            (a.concatenate(constant), lambda p: jnp.concatenate([f(p), constant])),
+            ((a * b).sum(), lambda p: (f(p) * g(p)).sum()),
+            (a.apply(ACTIVATIONS["tanh"]), lambda p: jnp.tanh(f(p))),
+        ]
+        return [(s.coefficients, coefficients(h), s.value, h(p)) for s, h in pairs]
+
+    for got, expected, value, at_point in table(point):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(value, at_point, rtol=1e-14)
 
 
 def test_expansion_has_the_taylor_coefficients():

@@ -7,7 +7,6 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 import lcpinn as lc
 from lcpinn.family import Family, Mark
@@ -154,11 +153,15 @@ def probe(names, mark=None, **attributes):
     return type("Probe", (Family,), {"values": values, **attributes})()
 
 
-def perturbed(problem, seed=0, scale=0.5):
-    """Network parameters away from their start, so that lambda and every bias matter."""
-    flat, unravel = ravel_pytree(quick(problem.init)(jax.random.key(seed)))
-    noise = np.random.default_rng(seed).normal(size=flat.shape)
-    return unravel(flat + jnp.asarray(scale * noise, flat.dtype))
+def perturbed(problem, scale=1.0):
+    """Random network parameters away from their start: lambda and every bias matter."""
+    rng = np.random.default_rng(0)
+
+    def leaf(shape):
+        values = rng.normal(size=shape.shape) / np.sqrt(max(shape.shape[0], 2))
+        return jnp.asarray(scale * values, shape.dtype)
+
+    return jax.tree.map(leaf, jax.eval_shape(problem.init, jax.random.key(0)))
 
 
 def double(family, network=SMALL):

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.domain import Face
 from lcpinn.family import Data, Family, Term
+from lcpinn.prior import tensor, unit_gauss, unit_sobol
 from lcpinn.spec import spec
 
 
@@ -38,7 +39,9 @@ class Sampling:
     """How many points: `interior` and `face` for each of `num_lambda` draws of lambda.
 
     `rule` is how they lie: `random` (drawn anew at every step), or for a fixed quadrature `gauss`
-    (tensor Gauss-Legendre points, lambda at Gauss nodes) or `sobol` (every row its own lambda).
+    (tensor Gauss-Legendre points, lambda at Gauss nodes), `sobol` (every row its own lambda) or
+    `collocation` (the same, lambda clustered towards the ends of its range, and a tensor rule where
+    there are one coordinate and one coefficient; `interior` and `face` are then rows in all).
     """
 
     interior: int = 1024
@@ -72,6 +75,8 @@ def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
             batch[where] = _data_points(family, jax.random.PRNGKey(seed), dtype)
         elif sampling.rule == "gauss":
             batch[where] = _gauss(family, terms[0], sampling, dtype)
+        elif sampling.rule == "collocation":
+            batch[where] = _collocation(family, terms[0], sampling, seed, dtype)
         else:
             batch[where] = _sobol(family, terms[0], sampling, seed, dtype)
     return batch
@@ -137,6 +142,67 @@ def _sobol(family: Family, term: Term, sampling: Sampling, seed: int, dtype: DTy
     # Two Sobol sets of different seeds are paired at random, so that they are jointly uniform.
     order = np.random.default_rng(seed).permutation(total)
     return _points(np.concatenate(parts)[:, None], parameters[order], weights[order], dtype)
+
+
+def _collocation(
+    family: Family, term: Term, sampling: Sampling, seed: int, dtype: DTypeLike
+) -> Points:
+    """Rows for least squares: one point each, spread jointly over coordinates and lambda."""
+    faces, num = _faces(term, sampling)
+    sets = [_joint(family, face, num, seed + i) for i, face in enumerate(faces)]
+    points, parameters, weights = (np.concatenate(part) for part in zip(*sets, strict=True))
+    return _points(points[:, None], parameters, weights, dtype)
+
+
+def _joint(
+    family: Family, face: Face | None, num: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points on a face or inside, with their parameters and weights."""
+    domain, prior, weights = family.domain, family.parameters, family.weights
+    free = domain.dim - (face is not None)
+    inner = 0 if weights is None else weights.unit_dim
+    if prior.dim == 1 and inner == 0 and free <= 1:
+        unit = _tensor_rule(num, free)
+    else:
+        unit = unit_sobol(num, free + prior.dim + inner, seed)
+    coordinates, knobs, rest = np.split(unit, [free, free + prior.dim], axis=1)
+    if face is not None:
+        coordinates = np.insert(coordinates, domain.names.index(face.name), 0.0, axis=1)
+    points = np.array(domain.from_unit(coordinates))
+    if face is not None:
+        points[:, domain.names.index(face.name)] = face.value
+    # Polynomials in lambda are least certain at its ends: rows lie denser there.
+    parameters = np.asarray(prior.from_unit((1 - np.cos(np.pi * knobs)) / 2))
+    if face is None and family.collocate is not None:
+        points = np.array(_placed(family, points, parameters))
+    if weights is None:
+        return points, parameters, np.zeros((len(points), 0))
+    return points, parameters, np.asarray(weights.from_unit(rest))
+
+
+def _tensor_rule(num: int, free: int) -> np.ndarray:
+    """About num points of the unit square (or line) on a tensor of Gauss-Legendre nodes."""
+    if free == 0:
+        return unit_gauss(num)[0][:, None]
+    # More nodes along the coordinate: solutions oscillate there, and are smooth in lambda.
+    across = max(2, round((1.6 * num) ** 0.5))
+    return tensor([unit_gauss(across)[0], unit_gauss(max(2, num // across))[0]])
+
+
+def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
+    """Random interior points, each with a lambda of its own (traceable): candidates for redraws."""
+    first, second = jax.random.split(key)
+    points = family.domain.random(first, num, dtype=dtype)
+    parameters, weights = _draw_lambda(family, second, num, dtype)
+    if family.collocate is not None:
+        points = _placed(family, points, parameters)
+    return _points(points[:, None], parameters, weights, dtype)
+
+
+def _placed(family: Family, points: np.ndarray | Array, parameters: np.ndarray | Array) -> Array:
+    """Interior points moved to where the family wants its rows."""
+    move = jax.vmap(lambda p, lam: family.call("collocate", p, lam))
+    return move(jnp.asarray(points), jnp.asarray(parameters))
 
 
 def _data_points(family: Family, key: Array, dtype: DTypeLike) -> Points:

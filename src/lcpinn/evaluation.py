@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.batch import fixed
+from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import device, versions, write_json
 from lcpinn.prior import tensor
@@ -147,5 +148,9 @@ def write_result(solution: Solution, directory: Path, total_seconds: float) -> d
 
     found = result(solution, total_seconds)
     write_json(directory / "result.json", found)
-    overview(solution, directory / "solution.png")
+    picture = directory / "solution.png"
+    try:
+        overview(solution, picture)
+    except OSError as error:
+        raise LcpinnError(f"could not write {picture}: {error.strerror}") from None
     return found

@@ -8,6 +8,7 @@ when the family is built rather than when it is trained.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import re
@@ -26,6 +27,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.jet import MultiIndex, Orders, expand, parse_derivative, polynomial
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
 
+HELP = ("features", "ansatz", "collocate", "scale")  # hooks that only a network needs
 RESERVED = ("point", "self", "data")
 
 
@@ -191,8 +193,10 @@ class Family(metaclass=_Built):
     """A differential equation for every setting of its coefficients.
 
     Write `domain`, `parameters` and the terms; optionally `outputs`, `weights` (a prior over the
-    loss weights to condition on), `features`, `ansatz`, `exact` or `reference`, `data`,
-    `evaluation`. See docs/design.md for what each means.
+    loss weights to condition on), `exact` or `reference`, `data`, `evaluation`, and what helps a
+    network with this equation in particular: `features` (what it sees of the coordinates), `ansatz`
+    (conditions imposed exactly), `collocate` (where in the box the interior rows should lie) and
+    `scale` (what interior rows are multiplied by). See docs/design.md for each.
     """
 
     domain: Box
@@ -206,6 +210,8 @@ class Family(metaclass=_Built):
 
     features: Callable[..., Any] | None = None
     ansatz: Callable[..., Any] | None = None
+    collocate: Callable[..., Any] | None = None
+    scale: Callable[..., Any] | None = None
     exact: Callable[..., Any] | None = None
     reference: Callable[..., Any] | None = None
 
@@ -348,7 +354,7 @@ class Family(metaclass=_Built):
 
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
-        weights = self.weights
+        self._given_weights = weights = self.weights
         if weights is None and self.parameters.dim == 0:
             weights = Simplex()
         if weights is not None and not weights.names:
@@ -364,6 +370,18 @@ class Family(metaclass=_Built):
             if name not in known:
                 terms = ", ".join(self.term_names)
                 raise LcpinnError(f"{owner}: weight {name!r} names no term; the terms are {terms}")
+
+    def plain(self) -> Family:
+        """The same equation without the help: coordinates as they are, every condition soft."""
+        if not any(getattr(self, hook) is not None for hook in HELP):
+            return self
+        bare = copy.copy(self)
+        for hook in HELP:
+            setattr(bare, hook, None)
+        bare.__dict__.pop("groups", None)
+        bare.weights = self._given_weights
+        bare._build()
+        return bare
 
     # What the rest of the library asks of a family.
 
@@ -439,6 +457,8 @@ class Family(metaclass=_Built):
 _HOOKS: dict[str, tuple[str, ...]] = {
     "features": ("coordinate", "parameter"),
     "ansatz": ("coordinate", "parameter", "output"),
+    "collocate": ("coordinate", "parameter"),
+    "scale": ("coordinate", "parameter"),
     "exact": ("coordinate", "parameter"),
     "reference": ("coordinate", "parameter"),
 }

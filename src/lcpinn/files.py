@@ -1,7 +1,7 @@
 """Files on disk: arrays with a JSON header (safetensors), written whole or not at all.
 
 A header is data and nothing else: reading a file never runs code from it. Every file carries a
-checksum of its arrays, since a flipped bit in a weight would otherwise pass for a solution.
+checksum of it all, since a flipped bit in a weight would otherwise pass for a solution.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ FORMAT = 1
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, flush to the disk, then rename: the old file survives any failure."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise LcpinnError(f"could not write {path}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
@@ -39,6 +42,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(name).unlink(missing_ok=True)
         kept = "; the file that was there is intact" if path.exists() else ""
         raise LcpinnError(f"could not write {path}: {error.strerror}{kept}") from None
+    except BaseException:  # interrupted
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -57,7 +63,8 @@ def read_json(path: Path) -> Any:
 def write_arrays(path: Path, kind: str, header: Mapping[str, Any], tree: Any) -> None:
     """Store a pytree of arrays under the names of its paths, with a header."""
     arrays = flatten(tree)
-    meta = {"kind": kind, "format": FORMAT, "checksum": checksum(arrays), **header}
+    meta = json.loads(json.dumps({"kind": kind, "format": FORMAT, **header}))
+    meta["checksum"] = checksum(arrays, meta)
     write_atomically(path, save(arrays, metadata={"lcpinn": json.dumps(meta)}))
 
 
@@ -76,15 +83,15 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         raise LcpinnError(f"{path} is a safetensors file, but no {kind} of lcpinn")
     if header.get("format") != FORMAT:
         raise LcpinnError(f"{path} has format {header.get('format')}; this version reads {FORMAT}")
-    if header.get("checksum") != checksum(arrays):
+    if header.pop("checksum", None) != checksum(arrays, header):
         raise LcpinnError(f"{path} is damaged: its checksum does not match")
     return header, arrays
 
 
-def checksum(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
-        digest.update(name.encode())
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
 

@@ -142,6 +142,15 @@ class Prior(ABC):
         """Draw num independent values."""
         return self._push(jax.random.uniform(key, (num, self._num_unit), dtype), jnp)
 
+    @property
+    def unit_dim(self) -> int:
+        """The dimension of the unit cube that `from_unit` maps to this prior."""
+        return self._num_unit
+
+    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+        """Points of the unit cube (..., unit_dim) as values: uniform points become draws."""
+        return self._push(floating(unit), jnp)
+
     def sobol(self, num: int, seed: int = 0) -> Points:
         """Scrambled Sobol points, distributed as the prior."""
         return self._push(unit_sobol(num, self._num_unit, seed), np)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 
 class Meter(Protocol):
@@ -77,18 +79,18 @@ class Lines(Silent):
 
 
 class Bar:
-    """A rich progress bar with the loss, its terms and the time left."""
+    """A rich progress bar with the time left, and below it the loss and its terms."""
 
     def __init__(self, console: Console):
-        self.progress = Progress(
+        self.progress = _WithNumbers(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=None),
             TextColumn("{task.completed}/{task.total}"),
-            TextColumn("{task.fields[numbers]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             console=console,
+            expand=True,
         )
         self.task: Any = None
 
@@ -97,13 +99,35 @@ class Bar:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._clear()
         self.progress.stop()
 
     def start(self, title: str, total: int, step: int) -> None:
-        self.task = self.progress.add_task(title, total=total, completed=step, numbers="compiling")
+        self._clear()
+        self.progress.numbers = "compiling"
+        self.task = self.progress.add_task(title, total=total, completed=step)
 
     def update(self, step: int, numbers: dict[str, Any]) -> None:
-        self.progress.update(self.task, completed=step, numbers=words(numbers))
+        self.progress.numbers = words(numbers)
+        self.progress.update(self.task, completed=step)
 
     def say(self, line: str) -> None:
-        self.progress.console.print(line, highlight=False)
+        self.progress.console.print(line, highlight=False, markup=False)
+
+    def _clear(self) -> None:
+        """A phase that is over has said why; its bar would only repeat it."""
+        self.progress.numbers = ""
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+            self.task = None
+
+
+class _WithNumbers(Progress):
+    """A line of its own for the numbers: beside the bar they leave no room for the time."""
+
+    numbers = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.numbers:
+            yield Text(f"  {self.numbers}", style="dim", no_wrap=True, overflow="ellipsis")

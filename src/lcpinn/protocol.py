@@ -26,6 +26,7 @@ class Protocol:
     quadrature: Sampling = Sampling(rule="gauss")
     held_out: Sampling = Sampling(interior=64, face=16, num_lambda=64, rule="sobol", seed=1009)
     dtype: str = "float32"
+    plain: bool = False  # leave out what the family's page does to help a network
 
     def __str__(self) -> str:
         lines = [f"{self.name} ({self.dtype})"]
@@ -56,6 +57,7 @@ def paper(family: Family, *, steps: int | None = None) -> Protocol:
 
     `steps` shortens the Adam phase (and L-BFGS in proportion) for comparisons at equal time.
     """
+    family = family.plain()
     interior, face, adam, lbfgs, (num_lambda, points) = _PAPER.get(family.name, _OTHERWISE)
     if steps is not None:
         adam, lbfgs = steps, lbfgs * steps // adam
@@ -70,11 +72,13 @@ def paper(family: Family, *, steps: int | None = None) -> Protocol:
         phases=phases,
         sampling=Sampling(interior=interior, face=face, num_lambda=4),
         quadrature=Sampling(interior=points, face=face // 4, num_lambda=num_lambda, rule="gauss"),
+        plain=True,
     )
 
 
 def smoke(family: Family) -> Protocol:
     """The same parts as `paper` at a size that trains in a second: for tests, not for results."""
+    family = family.plain()
     phases: tuple[Any, ...] = (Adam(steps=60, block=20),)
     if family.weights is None:
         phases += (RevertOnWorse(LBFGS(steps=10, block=5)),)
@@ -87,6 +91,7 @@ def smoke(family: Family) -> Protocol:
         sampling=small,
         quadrature=Sampling(interior=16, face=4, num_lambda=4, rule="gauss"),
         held_out=Sampling(interior=8, face=4, num_lambda=8, rule="sobol", seed=1009),
+        plain=True,
     )
 
 

@@ -77,9 +77,11 @@ class Problem:
     # Residuals.
 
     def residuals(self, params: Params, batch: Batch) -> dict[str, Float[Array, "l n c"]]:
-        """Every term's residual components, pointwise."""
+        """Residual components, pointwise, of every term that the batch has points for."""
         found: dict[str, Array] = {}
         for where, terms in self.family.groups.items():
+            if where not in batch:
+                continue
             points, orders = batch[where], self.family.orders(terms)
             series = self.outputs(params, points, orders)
             for term in terms:
@@ -132,7 +134,7 @@ class Problem:
 
     def blame(self, params: Params, batch: Batch) -> str:
         """Which term, at which lambda and where, has rows that are not finite."""
-        for name, r in self.residuals(params, batch).items():
+        for name, r in jax.jit(self.residuals)(params, batch).items():
             bad = np.argwhere(~np.isfinite(np.asarray(r)))
             if len(bad):
                 points = batch[self.family.terms[name].where]

@@ -5,6 +5,7 @@
     checkpoint.safetensors   the optimiser's whole state, replaced atomically
     model.safetensors        the trained network
     result.json              errors, times, why it stopped
+    solution.png             a picture of it
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from lcpinn.errors import LcpinnError
 from lcpinn.files import read_arrays, read_json, unflatten, write_arrays, write_json
 from lcpinn.spec import fingerprint
 
-OURS = ("run.json", "metrics.jsonl", "checkpoint.safetensors", "model.safetensors", "result.json")
+# In the order of deletion: as long as run.json is there, the directory counts as a run.
+OURS = (
+    "metrics.jsonl",
+    "checkpoint.safetensors",
+    "model.safetensors",
+    "result.json",
+    "solution.png",
+    "run.json",
+)
 
 
 class RunDirectory:
@@ -48,6 +57,8 @@ class RunDirectory:
 
     def _reopen(self, resume: bool, overwrite: bool) -> None:
         assert self.path is not None
+        for unfinished in (p for name in OURS for p in self.path.glob(f".{name}.*")):
+            unfinished.unlink(missing_ok=True)  # a process that was killed while it wrote
         if overwrite and not resume:
             for name in OURS:
                 (self.path / name).unlink(missing_ok=True)
@@ -61,7 +72,8 @@ class RunDirectory:
             )
         if held.get("identity") != self.identity:
             differ = [k for k in ("family", "protocol", "seed") if held.get(k) != self.run[k]]
-            raise LcpinnError(f"{self.path} holds another run: its {', '.join(differ)} differ")
+            what = " and ".join(differ)
+            raise LcpinnError(f"{self.path} holds another run: it differs in its {what}")
 
     # Checkpoints.
 
@@ -93,6 +105,8 @@ class RunDirectory:
     def rewind_metrics(self) -> None:
         if self.path is not None:
             with (self.path / "metrics.jsonl").open("ab") as stream:
+                # No more than there is: truncating a shorter file would pad it with zeros.
+                self.metrics_size = min(self.metrics_size, stream.tell())
                 stream.truncate(self.metrics_size)
 
     def log(self, line: dict[str, Any]) -> None:

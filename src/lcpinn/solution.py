@@ -76,7 +76,8 @@ class Solution:
                 padded = np.concatenate([piece, np.repeat(piece[-1:], size - len(piece), axis=0)])
                 value = self._sliced(self._double, padded, lam, draws)
                 pieces.append(np.asarray(value)[:, : len(piece)])
-        return np.concatenate(pieces, axis=1)
+        empty = np.zeros((len(draws), 0, len(self.family.outputs)))
+        return np.concatenate([empty, *pieces], axis=1)
 
     def evaluate(self) -> dict[str, Any]:
         """Errors against the exact or reference solution; see lcpinn.evaluation."""
@@ -158,7 +159,10 @@ class Solution:
                 raise LcpinnError(f"{self.family.name} is not conditioned on loss weights")
             return np.zeros((1, 0))
         if weights is None:
-            return prior.sobol(shots or self.family.evaluation.shots, seed=0)
+            shots = self.family.evaluation.shots if shots is None else shots
+            if shots < 1:
+                raise LcpinnError(f"shots must be at least 1, not {shots}")
+            return prior.sobol(shots, seed=0)
         unknown = [n for n in weights if n not in prior.names]
         if unknown:
             raise LcpinnError(f"weight {unknown[0]!r} names no term; there are {', '.join(prior.names)}")
@@ -236,15 +240,18 @@ class Solution:
 
         @jax.jit
         def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
-            def add(totals: Any, draw: Any) -> Any:
+            # Welford's updates: a difference of mean squares would cancel where draws agree.
+            def add(moments: Any, draw: Any) -> Any:
+                count, mean, squares = moments
                 weights = jnp.broadcast_to(draw, (len(points), draw.shape[-1]))
                 value = self._values(params, points[:, None], parameters, weights)[:, 0]
-                return (totals[0] + value, totals[1] + value**2), None
+                gap = value - mean
+                mean = mean + gap / (count + 1)
+                return (count + 1, mean, squares + gap * (value - mean)), None
 
             zero = jnp.zeros((len(points), len(self.family.outputs)))
-            (first, second), _ = jax.lax.scan(add, (zero, zero), draws)
-            mean = first / len(draws)
-            return mean, jnp.sqrt(jnp.maximum(second / len(draws) - mean**2, 0))
+            (count, mean, squares), _ = jax.lax.scan(add, (jnp.zeros(()), zero, zero), draws)
+            return mean, jnp.sqrt(squares / count)
 
         return run
 
@@ -283,6 +290,8 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
         path = path / "model.safetensors"
     header, arrays = read_arrays(path, "model")
     held = header["family"]
+    if family is not None and not isinstance(family, Family):
+        raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
     if family is None:
         if held["name"] not in FAMILIES:
             raise LcpinnError(
@@ -290,6 +299,8 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
                 "it was trained for (family=... in Python, --family file.py:Class)"
             )
         family = FAMILIES[held["name"]]()
+    protocol = from_plain(header["protocol"])
+    family = family.plain() if protocol.plain else family
     expected = signature(family)
     if expected != held:
         differ = [key for key in expected if expected[key] != held.get(key)]
@@ -297,7 +308,6 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
             f"{path} is a model of another family: {held['name']}, not {family.name} "
             f"(they differ in {', '.join(differ)})"
         )
-    protocol = from_plain(header["protocol"])
     with jax.enable_x64(True):
         like = jax.eval_shape(Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0))
         params = unflatten(arrays, like, str(path))

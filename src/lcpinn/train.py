@@ -44,6 +44,9 @@ def train(
     if not isinstance(family, Family):
         raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
     protocol = protocol if protocol is not None else protocols.default(family)
+    if not isinstance(protocol, Protocol):
+        raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
+    family = family.plain() if protocol.plain else family
     run = {
         "family": signature(family),
         "protocol": to_plain(protocol),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import erfc
 from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Evaluation, Family, interior, on
 from lcpinn.reference import finite_volume
+
+EARLIEST = 1e-14  # added to t, so that ξ exists at t = 0
+ENVELOPE_SPEED = 2.0  # anything above the front's 1.11
 
 
 class BuckleyLeverett(Family):
@@ -30,6 +35,8 @@ class BuckleyLeverett(Family):
             raise LcpinnError(f"BuckleyLeverett: need mobility > 0, viscosity >= 0, not {given}")
         self.mobility = mobility
         self.viscosity = viscosity
+        if viscosity == 0:  # no layer at the corner to be lifted
+            self.features = self.ansatz = self.collocate = self.scale = None
 
     @interior
     def equation(self, s: Array, s_t: Array, s_x: Array, s_xx: Array) -> Array:
@@ -47,6 +54,42 @@ class BuckleyLeverett(Family):
         """f'(s) = 2M s (1 - s) / (s² + M (1 - s)²)², smooth for every real s without clipping."""
         total = s**2 + self.mobility * (1 - s) ** 2
         return 2 * self.mobility * (s / total) * ((1 - s) / total)
+
+    # Near the corner the solution is a function of ξ = x / √(4εt) alone, and only in τ = √t and ξ is
+    # it smooth. The ansatz carries that layer, erfc(ξ), and lets the network add to it only behind
+    # an envelope that runs ahead of the front: a wrong state there would cost almost no residual.
+
+    def similarity(self, t: Array, x: Array) -> tuple[Array, Array]:
+        """τ and ξ, finite at t = 0 too."""
+        tau = jnp.sqrt(t + EARLIEST)
+        return tau, x / (2 * tau * self.viscosity**0.5)
+
+    def ansatz(self, s: Array, t: Array, x: Array) -> Array:
+        tau, xi = self.similarity(t, x)
+        envelope = erfc(xi - ENVELOPE_SPEED * tau / (2 * self.viscosity**0.5)) / 2
+        return erfc(xi) + envelope * s
+
+    def features(self, t: Array, x: Array) -> tuple[Array, ...]:
+        tau, xi = self.similarity(t, x)
+        front = (x - self.front_speed * t) / (5 * self.viscosity)
+        return 4 * t - 1, 2.8 * tau - 1, 2 * xi / (1 + xi) - 1, 2 * x - 1, front
+
+    def collocate(self, t: Array, x: Array) -> tuple[Array, Array]:
+        """Uniform in τ, and across from the inlet to where the envelope has died out."""
+        t = 2 * t**2
+        tau, _ = self.similarity(t, x)
+        reach = 3.5 + ENVELOPE_SPEED * 1.168 * tau / (4 * self.viscosity**0.5)
+        return t, x * jnp.minimum(1.0, reach * 2 * tau * self.viscosity**0.5)
+
+    def scale(self, t: Array) -> Array:
+        """In τ and ξ the equation is 4t times what it is in t and x."""
+        return 4 * t
+
+    @property
+    def front_speed(self) -> float:
+        """Welge's tangent: the speed f(s)/s of the front, where it equals f'(s)."""
+        front = (self.mobility / (1 + self.mobility)) ** 0.5
+        return float(self.flux_slope(front))  # pyright: ignore[reportArgumentType]
 
     def reference(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The implicit solution, good to about 1e-8; the entropy solution where ε = 0."""

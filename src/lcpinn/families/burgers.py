@@ -24,6 +24,9 @@ class Burgers(Family):
     def __init__(self, viscosity: float = cole_hopf.VISCOSITY):
         self.viscosity = viscosity
 
+    def features(self, t: Array, x: Array) -> tuple[Array, ...]:
+        return 2 * t - 1, jnp.sin(jnp.pi * x), jnp.cos(jnp.pi * x)
+
     @interior
     def equation(self, u: Array, u_t: Array, u_x: Array, u_xx: Array) -> Array:
         return u_t + u * u_x - self.viscosity * u_xx

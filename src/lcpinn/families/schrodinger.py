@@ -33,6 +33,9 @@ class Schrodinger(Family):
     def boundary(self, u: Array) -> Array:
         return u
 
+    def ansatz(self, u: Array, x: Array) -> Array:
+        return u * 4 * x * (1 - x)
+
     def exact(self, x: Array, alpha: Array) -> Array:
         return jnp.sin(jnp.pi * x) * jnp.exp(-alpha * (x - 0.5) ** 2 / 2)
 

@@ -14,7 +14,13 @@ from lcpinn.spec import spec
 
 @spec
 class Concat:
-    """The network sees (features, lambda). Right for loss weights, which change no operator."""
+    """The network sees (features, lambda). Right for loss weights, which change no operator.
+
+    `gain` scales the initial matrix entries of these inputs; at 0 the network starts independent of
+    lambda, which is where a network conditioned on loss weights ends.
+    """
+
+    gain: float = 1.0
 
     def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> dict[str, Any]:
         return {}

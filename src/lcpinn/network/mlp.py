@@ -25,12 +25,17 @@ class MLP:
     `parameters` and `weights` say how each role of lambda enters: FiLM modulates every hidden
     layer, Concat joins the inputs. By default coefficients change the operator and modulate, loss
     weights do not and join the inputs.
+
+    With `reach` > 0 the units of the first layer start with slopes up to that size and centres all
+    over the inputs. Xavier's slopes are near one and its units all centred: a small network then
+    begins as an almost linear function, and least squares has to find its frequencies one by one.
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
     activation: str = "tanh"
     parameters: FiLM | Concat = FiLM()
     weights: FiLM | Concat = Concat()
+    reach: float = 0.0
 
     def init(
         self, key: Array, num_features: int, num_outputs: int, dims: dict[str, int], dtype: DTypeLike
@@ -41,12 +46,26 @@ class MLP:
             role: getattr(self, role).init(next(keys), dim, self.widths, dtype)
             for role, dim in dims.items()
         }
-        fan_in = num_features + sum(getattr(self, r).extra_inputs(d) for r, d in dims.items())
+        extra = [(getattr(self, r), getattr(self, r).extra_inputs(d)) for r, d in dims.items()]
+        fan_in = num_features + sum(num for _, num in extra)
         layers = []
         for width in (*self.widths, num_outputs):
             layers.append(dense(next(keys), fan_in, width, dtype))
             fan_in = width
+        gains = [jnp.full(num, how.gain, dtype) for how, num in extra if num]
+        layers[0] = self._first(layers[0], num_features, gains)
         return {"layers": layers, "conditioning": conditioning}
+
+    def _first(self, layer: Params, num_features: int, gains: list[Array]) -> Params:
+        """The first layer with its `reach`, and with each joined role's gain."""
+        w = layer["w"]
+        scale = self.reach / jnp.max(jnp.abs(w[:num_features])) if self.reach else 1.0
+        factors = jnp.concatenate([jnp.full(num_features, scale, w.dtype), *gains])
+        if not self.reach:
+            return {"w": w * factors[:, None], "b": layer["b"]}
+        # A low-discrepancy spread of the phases, rather than yet another random draw.
+        turn = jnp.mod(0.6180339887498949 * jnp.arange(w.shape[1], dtype=w.dtype), 1)
+        return {"w": w * factors[:, None], "b": jnp.pi * (2 * turn - 1)}
 
     def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
@@ -58,12 +77,12 @@ class MLP:
             h = how.join(h, values)
             modulations.append(how.modulate(its, values, self.widths))
         for depth, layer in enumerate(params["layers"][:-1]):
-            h = h @ layer["w"] + layer["b"]
+            h, shift = h @ layer["w"], layer["b"]
             for modulation in modulations:
                 if modulation is not None:
                     gamma, beta = modulation[depth]
-                    h = h * gamma + beta
-            h = h.apply(act)
+                    h, shift = h * gamma, shift * gamma + beta
+            h = (h + shift).apply(act)
         last = params["layers"][-1]
         return h @ last["w"] + last["b"]
 

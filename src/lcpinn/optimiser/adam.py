@@ -49,7 +49,7 @@ class Adam:
                 "step": jnp.zeros((), jnp.int32),
             }
 
-        @partial(jax.jit, static_argnums=1, donate_argnums=0)
+        @partial(jax.jit, static_argnums=1)
         def run(state: State, length: int) -> tuple[State, Any]:
             body = partial(adam_step, setup, optimiser)
             state, history = jax.lax.scan(lambda s, _: body(s), state, None, length)

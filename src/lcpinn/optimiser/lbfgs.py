@@ -42,9 +42,11 @@ class LBFGS:
 
         def init(params: Params, key: Array) -> State:
             del key  # nothing here is random
+            # Optax starts with weakly typed scalars; left so, the second call would compile again.
+            strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), optimiser.init(params))
             return {
                 "params": params,
-                "memory": optimiser.init(params),
+                "memory": strong,
                 "step": jnp.zeros((), jnp.int32),
                 "stalled": jnp.zeros((), jnp.int32),
                 "loss": loss(params),

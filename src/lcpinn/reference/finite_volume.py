@@ -222,7 +222,9 @@ def radau(num_stages: int) -> tuple[Array, Array]:
     The nodes are the roots of P_k - P_{k-1}, shifted; the matrix is the inverse of the tableau.
     Reference: Hairer & Wanner, Solving Ordinary Differential Equations II, section IV.5.
     """
-    nodes = 0.5 + 0.5 * legendre.legroots([0.0] * (num_stages - 1) + [-1.0, 1.0])
+    # The roots are real; newer versions of NumPy return them as complex numbers all the same.
+    roots = np.sort(legendre.legroots([0.0] * (num_stages - 1) + [-1.0, 1.0]).real)
+    nodes = 0.5 + 0.5 * roots
     powers = np.arange(1, num_stages + 1)
     values = nodes[:, None] ** powers
     slopes = powers * nodes[:, None] ** (powers - 1)

@@ -1,0 +1,1 @@
+"""Benchmarks: what a step costs. Run with `python -m benchmarks`; see results/ for the numbers."""

@@ -1,0 +1,418 @@
+"""A battery of checks for a family that somebody else wrote, before anything is trained.
+
+A family that was built has names that bind; whether its terms are finite where training will look,
+can be traced and differentiated, and agree with its exact solution, shows only when they are run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lcpinn.batch import Batch, Points, Sampling, fixed
+from lcpinn.evaluation import evaluation_points, grid_values
+from lcpinn.family import Family, Term
+from lcpinn.jet import expand
+from lcpinn.locate import in_users_file, one_line
+from lcpinn.network import MLP, FiLM
+from lcpinn.prior import tensor
+from lcpinn.rows import Problem
+
+TOLERANCE = 1e-8  # of an exact solution's residual, relative to the size of what cancels in it
+NETWORK = MLP(widths=(6, 6), parameters=FiLM(hidden=4))
+INSIDE = Sampling(interior=16, face=8, num_lambda=4, rule="sobol", seed=3)
+MOST_CORNERS = 1024
+
+# What every function here runs once; the compiler need not optimise it.
+_QUICK = {"xla_backend_optimization_level": 0}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check's outcome; `applies` is False where there was nothing to check."""
+
+    name: str
+    ok: bool
+    detail: str
+    applies: bool = True
+
+
+class _Wrong(Exception):
+    """The family fails the check, for this reason."""
+
+
+class _Void(Exception):
+    """The check does not apply, for this reason."""
+
+
+def check(family: Family) -> list[Finding]:
+    """Run every check; each finding has a name, whether it is ok, and one line of detail."""
+    bench = _Bench(family)
+    findings = []
+    with jax.enable_x64(True):
+        for name, step in CHECKS.items():
+            findings.append(_find(name, step, bench))
+            if step is _traces and not findings[-1].ok:
+                rest = itertools.takewhile(lambda other: other != name, reversed(CHECKS))
+                reason = "not tried: the family has to work under jit and vmap first"
+                findings += [Finding(n, True, reason, applies=False) for n in reversed([*rest])]
+                break
+    return findings
+
+
+def _find(name: str, step: Callable[[_Bench], str], bench: _Bench) -> Finding:
+    try:
+        return Finding(name, True, step(bench))
+    except _Void as reason:
+        return Finding(name, True, str(reason), applies=False)
+    except _Wrong as reason:
+        return Finding(name, False, str(reason))
+    except Exception as error:  # the user's own code may raise anything
+        return Finding(name, False, bench.one_line(error))
+
+
+# What the checks share: a small random network, points inside and points at the corners.
+
+
+class _Bench:
+    def __init__(self, family: Family):
+        self.family = family
+        self.problem = Problem(family, NETWORK, jnp.float64)
+
+    @cached_property
+    def params(self) -> Any:
+        """Random, so that lambda and every bias matter."""
+        rng = np.random.default_rng(0)
+        shapes = jax.eval_shape(self.problem.init, jax.random.PRNGKey(0))
+        return jax.tree.map(lambda leaf: jnp.asarray(0.5 * rng.normal(size=leaf.shape)), shapes)
+
+    @cached_property
+    def inside(self) -> Batch:
+        """Each row one point with a lambda of its own, where the terms hold."""
+        return fixed(self.family, INSIDE, jnp.float64)
+
+    @cached_property
+    def corners(self) -> Batch:
+        """Every corner of the domain, on the terms' faces, with every corner of the parameters."""
+        groups = self.family.groups
+        return {w: self._corners(terms[0]) for w, terms in groups.items() if w != "data"}
+
+    def _corners(self, term: Term) -> Points:
+        family = self.family
+        places = tensor([np.array(ends) for ends in family.domain.ranges.values()])
+        if term.faces:
+            axes = {name: i for i, name in enumerate(family.domain.names)}
+            on = [places[:, axes[face.name]] == face.value for face in term.faces]
+            places = places[np.any(on, axis=0)]
+        settings = tensor([np.array(ends) for ends in family.parameters.ranges.values()])
+        pairs = np.array([[*p, *lam] for p, lam in itertools.product(places, settings)])
+        if len(pairs) > MOST_CORNERS:
+            pairs = np.random.default_rng(0).permutation(pairs)[:MOST_CORNERS]
+        return self._points(pairs[:, : family.domain.dim], pairs[:, family.domain.dim :])
+
+    def _points(self, places: np.ndarray, parameters: np.ndarray) -> Points:
+        num, prior = len(places), self.family.weights
+        weights = np.zeros((num, 0)) if prior is None else prior.sobol(num, 5)
+        arrays = (places[:, None], parameters, weights, np.full((num, 1), 1 / num))
+        return Points(*map(jnp.asarray, arrays), jnp.zeros((num, 1, 0)))
+
+    @cached_property
+    def probed(self) -> dict[str, dict[str, Any]]:
+        """Residuals, Taylor coefficients and features, inside and at the corners."""
+        run = jax.jit(self.probe, compiler_options=_QUICK)
+        found = run(self.params, self.inside), run(self.params, self.corners)
+        return dict(zip(("inside", "corners"), jax.device_get(found), strict=True))
+
+    def probe(self, params: Any, batch: Batch) -> dict[str, Any]:
+        family, problem = self.family, self.problem
+        found: dict[str, Any] = {"features": {}, "series": {}, "residuals": {}}
+        for where, points in batch.items():
+            terms = family.groups[where]
+            orders = family.orders(terms)
+            found["features"][where] = problem.features(points, orders).coefficients
+            found["series"][where] = series = problem.outputs(params, points, orders)
+            for term in terms:
+
+                def at(s: Any, p: Any, lam: Any, o: Any, term=term, orders=orders) -> Array:
+                    return term.residual(s, orders, p, lam, o)
+
+                over = jax.vmap(jax.vmap(at, (1, 0, None, 0)), (1, 0, 0, 0))
+                found["residuals"][term.name] = over(
+                    series, points.coordinates, points.parameters, points.observed
+                )
+        return found
+
+    def finite(self, kind: str, place: str, owner: str) -> None:
+        """Complain about the first value that is not finite, and where it is."""
+        batch = self.inside if place == "inside" else self.corners
+        for key, values in self.probed[place][kind].items():
+            residual = kind == "residuals"
+            row = 0 if residual else 1  # coefficients come before rows
+            bad = np.argwhere(~np.isfinite(np.moveaxis(values, row, 0)))
+            if len(bad):
+                where = self.family.terms[key].where if residual else key
+                name = f"the term {key!r}" if residual else f"{owner} ({key})"
+                raise _Wrong(f"{name}: NaN or infinite at {self.at(batch[where], bad[0][0])}")
+
+    def at(self, points: Points, row: int) -> str:
+        """One row's coordinates and coefficients in words."""
+        family = self.family
+        names = (*family.domain.names, *family.parameters.names)
+        values = (*np.asarray(points.coordinates)[row, 0], *np.asarray(points.parameters)[row])
+        return ", ".join(f"{n} = {float(v):.6g}" for n, v in zip(names, values, strict=True))
+
+    def one_line(self, error: Exception) -> str:
+        """What went wrong in the user's code, and where."""
+        hints = {
+            "TracerBoolConversionError": "; choose with jnp.where instead of if",
+            "TracerArrayConversionError": "; use jax.numpy instead of numpy",
+            "ConcretizationTypeError": "; do without float() and int()",
+        }
+        file = inspect.getsourcefile(type(self.family))
+        line = file and in_users_file(error, Path(file))
+        return (line or one_line(error)) + hints.get(type(error).__name__, "")
+
+
+# The checks, in the order in which they are run and shown.
+
+
+def _names(bench: _Bench) -> str:
+    """Every name binds: a family that did not could not have been built."""
+    terms = bench.family.all_terms.values()
+    return ", ".join(f"{t.name}({', '.join(dict.fromkeys(_arguments(t)))})" for t in terms)
+
+
+def _arguments(term: Term) -> Iterable[str]:
+    return (a.name for a in term.arguments)
+
+
+def _traces(bench: _Bench) -> str:
+    """Terms work under jit and vmap, give scalars, and the same values as one at a time."""
+    shapes = jax.eval_shape(bench.probe, bench.params, bench.inside)["residuals"]
+    for name, value in shapes.items():
+        if len(value.shape) != 3:
+            raise _Wrong(f"the term {name!r} returns arrays of shape {value.shape[3:]}, not scalars")
+    family, found = bench.family, bench.probed["inside"]
+    for where, terms in family.groups.items():
+        points, orders = bench.inside[where], family.orders(terms)
+        for term, row in itertools.product(terms, (0, 1)):
+            one = term.residual(
+                jnp.asarray(found["series"][where][:, row, 0]),
+                orders,
+                points.coordinates[row, 0],
+                points.parameters[row],
+                points.observed[row, 0],
+            )
+            many = found["residuals"][term.name][row, 0]
+            if not np.allclose(one, many, rtol=1e-6, atol=1e-9, equal_nan=True):
+                raise _Wrong(
+                    f"the term {term.name!r} is {np.asarray(one)} by itself but {many} under jit: "
+                    "does it depend on anything besides its arguments?"
+                )
+    return "one at a time, batched and compiled give the same"
+
+
+def _derivatives(bench: _Bench) -> str:
+    """Every derivative that a term asks for exists and is finite, for a smooth network."""
+    bench.finite("series", "inside", "the solution or a derivative of it")
+    names = [a.name for t in bench.family.terms.values() for a in t.arguments if a.kind == "output"]
+    num = sum(p.coordinates.shape[0] for p in bench.inside.values())
+    return f"{', '.join(dict.fromkeys(names)) or 'none asked for'}: finite at {num} points"
+
+
+def _inside(bench: _Bench) -> str:
+    bench.finite("residuals", "inside", "")
+    return "every term is finite at random points and parameters"
+
+
+def _at_corners(bench: _Bench) -> str:
+    """Corners are where logarithms, roots and quotients break."""
+    bench.finite("residuals", "corners", "")
+    num = sum(len(points.coordinates) for points in bench.corners.values())
+    return f"every term is finite at {num} corners of domain x parameters"
+
+
+def _features(bench: _Bench) -> str:
+    if bench.family.features is None:
+        raise _Void("the network sees the coordinates: there is no features method")
+    bench.finite("features", "inside", "features or a derivative of them")
+    bench.finite("features", "corners", "features or a derivative of them")
+    num = next(iter(bench.probed["inside"]["features"].values())).shape[-1]
+    return f"{num} features, finite inside and at the corners"
+
+
+def _ansatz(bench: _Bench) -> str:
+    family = bench.family
+    if family.ansatz is None:
+        raise _Void("there is no ansatz method")
+    bench.finite("series", "inside", "the ansatz or a derivative of it")
+    bench.finite("series", "corners", "the ansatz or a derivative of it")
+    void = [name for name in family.all_terms if name not in family.terms]
+    made = f"makes {', '.join(void)} void" if void else "makes no term void"
+    return f"finite inside and at the corners; {made}"
+
+
+def _gradient(bench: _Bench) -> str:
+    """A value may be finite where its derivative is not: where() with a root in the other branch."""
+
+    def norms(params: Any, batch: Batch) -> dict[str, Array]:
+        values, pull = jax.vjp(lambda p: bench.problem.residuals(p, batch), params)
+        found = {}
+        for name in values:
+            seed = {k: jnp.ones_like(v) if k == name else jnp.zeros_like(v) for k, v in values.items()}
+            found[name] = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(pull(seed)))
+        return found
+
+    run = jax.jit(norms, compiler_options=_QUICK)
+    sizes = jax.device_get(run(bench.params, bench.inside))
+    for name, size in sizes.items():
+        if not np.isfinite(size):
+            raise _Wrong(f"the gradient of the term {name!r} is NaN or infinite")
+    return "finite with respect to the network's parameters, in every term"
+
+
+def _exact(bench: _Bench) -> str:
+    """The exact solution, differentiated like a network, leaves nothing in any term."""
+    family = bench.family
+    if family.exact is None:
+        other = "a numeric reference" if family.reference is not None else "no exact solution"
+        raise _Void(f"does not apply: there is {other}")
+    _count_outputs(family)
+    worst = 0.0
+    for term in family.all_terms.values():
+        if term.where == "data":
+            continue
+        points = _rows_of(bench, term)
+        residual, size = _leftover(family, term, points)
+        if not np.all(np.isfinite(residual)):
+            row = np.argwhere(~np.isfinite(residual))[0][0]
+            at = bench.at(points, row)
+            raise _Wrong(f"the term {term.name!r} of the exact solution is NaN or infinite at {at}")
+        relative = np.abs(residual) / np.where(size > 0, size, 1)
+        worst = max(worst, float(relative.max()))
+        if relative.max() > TOLERANCE:
+            row = np.unravel_index(relative.argmax(), relative.shape)[0]
+            raise _Wrong(
+                f"it leaves {np.abs(residual[row]).max():.2g} in the term {term.name!r} at "
+                f"{bench.at(points, row)} ({relative.max():.0e} of its size)"
+            )
+    return f"solves every term, to {worst:.0e} of its size"
+
+
+def _count_outputs(family: Family) -> None:
+    point = jax.ShapeDtypeStruct((family.domain.dim,), jnp.float64)
+    parameters = jax.ShapeDtypeStruct((family.parameters.dim,), jnp.float64)
+    shape = jax.eval_shape(lambda p, lam: family.call("exact", p, lam), point, parameters).shape
+    if shape != (len(family.outputs),):
+        outputs = ", ".join(family.outputs)
+        raise _Wrong(f"exact returns values of shape {shape} for the outputs {outputs}")
+
+
+def _rows_of(bench: _Bench, term: Term) -> Points:
+    """Points where the term holds, also for one that the ansatz makes void and none samples."""
+    if term.where in bench.inside:
+        return bench.inside[term.where]
+    family, num = bench.family, INSIDE.face * INSIDE.num_lambda
+    places = np.concatenate([family.domain.sobol(num, 7, face=face) for face in term.faces])
+    return bench._points(places, family.parameters.sobol(len(places), 11))
+
+
+def _leftover(family: Family, term: Term, points: Points) -> tuple[np.ndarray, np.ndarray]:
+    """The exact solution's residual (rows, c), and the size (c,) of the parts that cancel in it.
+
+    The size is |r(0)| + sum over a of |dr/du_a| max |u_a|, with the largest derivative u_a over the
+    whole domain: a condition like u_x = 0 at a wall has no size of its own.
+    """
+    orders = family.orders([term])
+
+    def series(point: Array, lam: Array) -> Array:
+        return expand(lambda p: family.call("exact", p, lam), point, orders)
+
+    def parts(point: Array, lam: Array) -> tuple[Array, Array, Array, Array]:
+        u = series(point, lam)
+        residual = lambda s: term.residual(s, orders, point, lam)
+        return residual(u), residual(jnp.zeros_like(u)), jax.jacfwd(residual)(u), u
+
+    every = jax.jit(jax.vmap(parts), compiler_options=_QUICK)
+    r, zero, slope, u = jax.device_get(every(points.coordinates[:, 0], points.parameters))
+    largest = np.abs(u).max(0)
+    if term.faces:
+        places = jnp.asarray(family.domain.sobol(64, 13))
+        settings = jnp.asarray(family.parameters.sobol(64, 17))
+        elsewhere = jax.jit(jax.vmap(series), compiler_options=_QUICK)(places, settings)
+        largest = np.maximum(largest, np.abs(np.asarray(elsewhere)).max(0))
+    with np.errstate(invalid="ignore"):
+        size = np.nansum(np.abs(slope) * largest, axis=(2, 3)).max(0)
+        constant = np.nan_to_num(np.abs(zero), posinf=0.0).max(0)
+    return r, size + constant
+
+
+def _truth(bench: _Bench) -> str:
+    """What evaluation compares with answers at any point, with finite numbers."""
+    family = bench.family
+    places: Float[np.ndarray, "n dim"] = family.domain.sobol(8, 19)
+    for lam in family.parameters.sobol(2, 23):
+        values = family.truth(places, lam)
+        if values is None:
+            raise _Void("does not apply: evaluation shows the validation residual alone")
+        if values.shape != (len(places), len(family.outputs)):
+            raise _Wrong(f"its values have shape {values.shape} at {len(places)} points")
+        if not np.all(np.isfinite(values)):
+            row = np.argwhere(~np.isfinite(values))[0][0]
+            raise _Wrong(f"it is NaN or infinite at {_words(family.domain.names, places[row])}")
+    return f"{'exact' if family.exact is not None else 'reference'} gives finite numbers"
+
+
+def _evaluation(bench: _Bench) -> str:
+    """The grids of the evaluation name what there is and lie where the network is trained."""
+    family, wanted = bench.family, bench.family.evaluation
+    grids = {"points": (wanted.points, family.domain.names, "coordinate")}
+    grids["at"] = (wanted.at, family.parameters.names, "parameter")
+    for attribute, (given, names, kind) in grids.items():
+        if given is None:
+            continue
+        unknown = [n for n in given if n not in names] + [n for n in names if n not in given]
+        if unknown:
+            verb = "lacks the" if unknown[0] in names else "names no"
+            raise _Wrong(f"evaluation.{attribute} {verb} {kind}: {unknown[0]!r}")
+    settings, places = grid_values(family), evaluation_points(family)
+    ranges = np.array(list(family.domain.ranges.values()))
+    slack = 1e-6 * (ranges[:, 1] - ranges[:, 0])
+    outside = ~np.all((places >= ranges[:, 0] - slack) & (places <= ranges[:, 1] + slack), axis=1)
+    if outside.any():
+        place = _words(family.domain.names, places[outside][0])
+        raise _Wrong(f"evaluation.points has {place}, outside the domain")
+    strange = ~np.asarray(family.parameters.contains(settings)) if family.parameters.dim else [False]
+    if np.any(strange):
+        setting = _words(family.parameters.names, settings[strange][0])
+        raise _Wrong(f"evaluation.at has {setting}, outside the prior")
+    return f"{len(places)} points, {len(settings)} settings, inside domain and prior"
+
+
+def _words(names: Iterable[str], values: Iterable[Any]) -> str:
+    return ", ".join(f"{n} = {float(v):.6g}" for n, v in zip(names, values, strict=True))
+
+
+CHECKS: dict[str, Callable[[_Bench], str]] = {
+    "names": _names,
+    "jit and vmap": _traces,
+    "derivatives": _derivatives,
+    "inside": _inside,
+    "corners": _at_corners,
+    "features": _features,
+    "ansatz": _ansatz,
+    "gradient": _gradient,
+    "exact solution": _exact,
+    "truth": _truth,
+    "evaluation": _evaluation,
+}

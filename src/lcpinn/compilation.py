@@ -1,0 +1,52 @@
+"""Compiled programs kept on disk, so that a command compiles what it did before only once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+import jaxlib
+
+from lcpinn.reference.cache import cache_directory
+
+# Shorter compilations cost less than a file; many small files would cost more than they save.
+MIN_SECONDS = 0.2
+
+
+def enable_cache() -> Path | None:
+    """Turn on JAX's persistent compilation cache below lcpinn's own; None where it stays off.
+
+    A cache that the user has configured (JAX_COMPILATION_CACHE_DIR) is left as it is. The library
+    never calls this by itself, since it changes JAX for the whole process: the command line does.
+    """
+    if jax.config.jax_compilation_cache_dir is not None:
+        return None
+    directory = compilation_directory()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:  # the cache only ever saves time
+        return None
+    if not os.access(directory, os.W_OK):
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(directory))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
+    return directory
+
+
+def compilation_directory() -> Path:
+    """<cache>/xla/<machine>: a home directory may be shared by machines of several kinds."""
+    return cache_directory() / "xla" / _machine()
+
+
+def _machine() -> str:
+    """A short hash of the compiler and of the instructions that this processor knows."""
+    parts = [jaxlib.__version__, platform.machine(), platform.processor()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        parts += sorted({line for line in lines if line.startswith(("model name", "flags"))})
+    except OSError:
+        pass
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

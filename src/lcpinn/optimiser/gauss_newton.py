@@ -1,0 +1,344 @@
+"""Damped Gauss-Newton on all rows at once: the library's default optimiser.
+
+The loss is a sum of squared rows, so a step solves the linearised least-squares problem. A whole
+ladder of damping values is tried at every step and the boldest trustworthy one is taken, which
+lets the damping collapse early; that, and not the linear algebra alone, is what makes it fast.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from lcpinn.batch import Batch, Points, Sampling, fixed, scatter
+from lcpinn.domain import redraw
+from lcpinn.errors import LcpinnError
+from lcpinn.network.film import chebyshev
+from lcpinn.network.mlp import Params
+from lcpinn.optimiser.ladder import choose, damped_steps, damping_ladder
+from lcpinn.optimiser.stage import Info, Setup, Stage, State
+from lcpinn.spec import spec
+
+MEMORY = 2 << 30  # bytes that a Jacobian's intermediates may take: larger ones come in chunks
+LARGEST_DAMPING = 1e12
+
+
+@spec
+class GaussNewton:
+    """Levenberg-Marquardt steps chosen from a ladder of dampings.
+
+    Rows lie on `rows` (interior and face rows in all, each with its own lambda). A round ends when
+    `patience` steps together lower the loss by less than `tolerance`, or when the loss on rows that
+    are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
+    The next round redraws a share of the interior rows, points and lambda alike, where the residual
+    is large (RAD). It is over when a round settles without a lower held-out loss than the one
+    before. The parameters with the lowest held-out loss are the result. `solver` is one of
+    lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level Cholesky on an accelerator.
+    """
+
+    rows: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
+    steps: int = 400
+    rounds: int = 20
+    redraw: float = 0.5
+    overfit: float = 2.0
+    solver: str = "auto"
+    ladder: int = 9
+    threshold: float = 0.1
+    patience: int = 6
+    tolerance: float = 0.05
+    seconds: float | None = None
+    block: int = 5
+
+    def build(self, setup: Setup) -> Stage:
+        deadline = None if self.seconds is None else time.monotonic() + self.seconds
+        problem = setup.problem
+        held_out = fixed(problem.family, setup.held_out, problem.dtype)
+        measure = jax.jit(partial(row_scales, setup))
+
+        def init(params: Params, key: Array) -> State:
+            batch = fixed(problem.family, self.rows, problem.dtype)
+            return {
+                "params": params,
+                "batch": batch,
+                "scales": measure(params, batch),
+                "damping": jnp.asarray(1e-2, problem.dtype),
+                "recent": jnp.full(self.patience, jnp.inf, problem.dtype),
+                "best": params,
+                "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
+                "round": jnp.zeros((), jnp.int32),
+                "step": jnp.zeros((), jnp.int32),
+                "key": key,
+            }
+
+        run = jax.jit(partial(_run, self, setup))
+        fresh = jax.jit(partial(_redraw, self, setup))
+        compare = jax.jit(partial(_compare, setup, held_out))
+
+        def advance(state: State) -> tuple[State, Info]:
+            if self._round_over(state):
+                state = fresh(state)
+            state, loss = run(state, min(self.block, self.steps - int(state["step"])))
+            if not np.isfinite(float(loss)):
+                raise LcpinnError(problem.blame(state["params"], state["batch"]))
+            state = compare(state)
+            return state, {
+                "loss": loss,
+                "validation": state["held_out"][0],
+                "damping": state["damping"],
+                "round": state["round"] + 1,
+            }
+
+        def stopped(state: State, info: Info) -> str | None:
+            step, held = int(state["step"]), np.asarray(state["held_out"])
+            if step >= self.steps:
+                return f"{self.steps} steps done"
+            if deadline is not None and time.monotonic() > deadline:
+                return f"the time is up ({self.seconds:g} s) after {step} steps"
+            if self._settled(state) and (
+                held[0] > 0.7 * held[2] or int(state["round"]) + 1 >= self.rounds
+            ):
+                return f"settled after {step} steps, {int(state['round']) + 1} rounds"
+            return None
+
+        def finish(state: State) -> tuple[Params, str]:
+            return state["best"], f"held-out loss {float(state['held_out'][1]):.2e}"
+
+        return Stage(self.steps, init, advance, stopped, finish)
+
+    def _round_over(self, state: State) -> bool:
+        recent, held = np.asarray(state["recent"]), np.asarray(state["held_out"])
+        learnt = np.isfinite(recent[0]) and held[0] > self.overfit * recent[-1]
+        return self._settled(state) or bool(learnt)
+
+    def _settled(self, state: State) -> bool:
+        """Whether the last steps together gained too little to go on with these rows."""
+        recent = np.asarray(state["recent"])
+        if float(state["damping"]) > LARGEST_DAMPING:
+            return True
+        return bool(np.isfinite(recent[0]) and recent[-1] > (1 - self.tolerance) * recent[0])
+
+    def solver_here(self) -> str:
+        if self.solver != "auto":
+            return self.solver
+        return "qr" if jax.default_backend() == "cpu" else "two-level"
+
+
+def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[State, Array]:
+    """`num` steps on the state's rows; stops early when the round has settled."""
+    batch, scales = state["batch"], state["scales"]
+    flat, unravel = ravel_pytree(state["params"])
+    rows = lambda v: scaled_rows(setup, unravel(v), batch, scales)
+
+    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        theta, damping, recent, count = carry
+        r, jacobian = rows_and_jacobian(setup, unravel, theta, batch, scales)
+        # The first damping is relative to the size of the problem.
+        size = jnp.sum(jacobian**2) / theta.size
+        centre = jnp.where(state["step"] + count == 0, 1e-3 * size, damping)
+        ladder = damping_ladder(centre, self.ladder)
+        steps = damped_steps(jacobian, r, ladder, centre, self.solver_here())
+        losses = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(steps.directions)
+        now = jnp.sum(r**2)
+        index, accept = choose(losses, now, steps.predicted, self.threshold)
+        # `where` alone would keep a NaN out too, but only if the accepted candidate is finite.
+        theta = jnp.where(accept, theta + steps.directions[index], theta)
+        damping = jnp.where(accept, ladder[index], 30 * centre)
+        after = jnp.where(accept, losses[index], now)
+        return theta, damping, jnp.append(recent[1:], after), count + 1
+
+    def going(carry: tuple[Array, ...]) -> Array:
+        _, damping, recent, count = carry
+        gained = recent[-1] <= (1 - self.tolerance) * recent[0]
+        return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(recent[0]))
+
+    start = (flat, state["damping"], state["recent"], jnp.zeros((), jnp.int32))
+    theta, damping, recent, count = jax.lax.while_loop(going, step, start)
+    after = {
+        **state,
+        "params": unravel(theta),
+        "damping": damping,
+        "recent": recent,
+        "step": state["step"] + count,
+    }
+    return after, recent[-1]
+
+
+def _compare(setup: Setup, held_out: Batch, state: State) -> State:
+    """Keep the parameters with the lowest loss on rows that no step has seen."""
+    now = jnp.sum(scaled_rows(setup, state["params"], held_out, state["scales"]) ** 2)
+    _, best, settled = state["held_out"]
+    better = now < best
+    kept = jax.tree.map(lambda new, old: jnp.where(better, new, old), state["params"], state["best"])
+    return {**state, "best": kept, "held_out": jnp.stack([now, jnp.minimum(now, best), settled])}
+
+
+# -- Rows in the form that least squares wants ---------------------------------------------------
+
+
+def scaled_rows(setup: Setup, params: Params, batch: Batch, scales: dict[str, Array]) -> Array:
+    """Rows sqrt(weight * quadrature) * scale(lambda) * residual, in one vector."""
+    problem = setup.problem
+    residuals = problem.residuals(params, batch)
+    weights, _ = setup.weighting.weigh((), problem.family, batch, residuals)
+    return jnp.concatenate(
+        [
+            (r * _row_factor(setup, batch, weights[name], scales, name)[..., None]).ravel()
+            for name, r in residuals.items()
+        ]
+    )
+
+
+def _row_factor(
+    setup: Setup, batch: Batch, weight: Array, scales: dict[str, Array], name: str
+) -> Array:
+    family = setup.problem.family
+    points = batch[family.terms[name].where]
+    scale = jnp.exp(-0.5 * (_scale_features(setup, points) @ scales[name]))[:, None]
+    if family.scale is not None and not family.terms[name].faces:
+        over = jax.vmap(jax.vmap(lambda p, lam: family.call("scale", p, lam)[0], (0, None)))
+        scale = scale * over(points.coordinates, points.parameters)
+    return jnp.sqrt(weight * points.quadrature) * scale
+
+
+def rows_and_jacobian(
+    setup: Setup, unravel: Any, theta: Array, batch: Batch, scales: dict[str, Array]
+) -> tuple[Array, Array]:
+    """Rows (n,) and their derivatives (n, p), one reverse pass per row, vectorised over rows.
+
+    Every place of the batch has one point per lambda here, so a slice along the first axis is one
+    row (one per component of each of its terms). The order is that of `scaled_rows`.
+    """
+    problem = setup.problem
+    found_rows: dict[str, Array] = {}
+    found_jacobian: dict[str, Array] = {}
+    for where, terms in problem.family.groups.items():
+        names = [t.name for t in terms]
+
+        def one(vector: Array, points: Points, where=where, names=names) -> tuple[Array, Array]:
+            single = {where: jax.tree.map(lambda a: a[None], points)}
+            residuals = problem.residuals(unravel(vector), single)
+            weights, _ = setup.weighting.weigh((), problem.family, single, residuals)
+            rows = jnp.concatenate(
+                [
+                    (residuals[n] * _row_factor(setup, single, weights[n], scales, n)[..., None]).ravel()
+                    for n in names
+                ]
+            )
+            return rows, rows
+
+        jacobian, rows = _by_chunks(jax.jacrev(one, has_aux=True), theta, batch[where])
+        sizes = [_num_components(setup, t.name, unravel(theta), batch) for t in terms]
+        at = 0
+        for name, size in zip(names, sizes, strict=True):
+            found_rows[name] = rows[:, at : at + size].ravel()
+            found_jacobian[name] = jacobian[:, at : at + size].reshape(-1, theta.size)
+            at += size
+    order = [t.name for terms in problem.family.groups.values() for t in terms]
+    return (
+        jnp.concatenate([found_rows[n] for n in order]),
+        jnp.concatenate([found_jacobian[n] for n in order]),
+    )
+
+
+def _by_chunks(function: Any, theta: Array, points: Points) -> Any:
+    """Map over rows; in chunks where everything at once would exceed the memory budget."""
+    num = points.coordinates.shape[0]
+    # A reverse pass keeps a few copies of the parameters and of every hidden value per row.
+    bytes_per_row = 8 * theta.size * theta.dtype.itemsize
+    chunk = max(1, MEMORY // bytes_per_row)
+    if num <= chunk:
+        return jax.vmap(function, (None, 0))(theta, points)
+    return jax.lax.map(lambda p: function(theta, p), points, batch_size=chunk)
+
+
+def _num_components(setup: Setup, name: str, params: Params, batch: Batch) -> int:
+    shapes = jax.eval_shape(setup.problem.residuals, params, batch)
+    return shapes[name].shape[-1]
+
+
+def row_scales(setup: Setup, params: Params, batch: Batch) -> dict[str, Array]:
+    """For each term, log |d row / d params|² as a quadratic in lambda, fitted at the start.
+
+    Dividing by it makes every term, and every lambda within a term, respond alike to a change of
+    the network: what one would do by hand with the size of the operator.
+    """
+    flat, unravel = ravel_pytree(params)
+    family = setup.problem.family
+    even = {
+        t.name: jnp.zeros(_scale_features(setup, batch[t.where]).shape[-1], setup.problem.dtype)
+        for t in family.terms.values()
+    }
+    even_batch = {
+        where: p._replace(quadrature=jnp.ones_like(p.quadrature), weights=jnp.ones_like(p.weights))
+        for where, p in batch.items()
+    }
+    _, jacobian = rows_and_jacobian(setup, unravel, flat, even_batch, even)
+    scales, at = {}, 0
+    for terms in family.groups.values():
+        for term in terms:
+            points = batch[term.where]
+            size = _num_components(setup, term.name, params, batch)
+            num = points.coordinates.shape[0]
+            block = jacobian[at : at + num * size].reshape(num, size, -1)
+            response = jnp.sum(block**2, axis=(1, 2)) / size
+            features = _scale_features(setup, points)
+            floor = 1e-12 * jnp.mean(response) + jnp.finfo(flat.dtype).tiny
+            # Fit the logarithm, then match the mean: a fit of logarithms alone is dragged down by
+            # the rows that happen to respond to nothing.
+            fit = jnp.linalg.lstsq(features, jnp.log(response + floor))[0]
+            mean = jnp.mean(response * jnp.exp(-features @ fit))
+            scales[term.name] = fit.at[0].add(jnp.log(mean))
+            at += num * size
+    return scales
+
+
+def _scale_features(setup: Setup, points: Points) -> Array:
+    """1 and the Chebyshev polynomials of the coefficients up to degree two."""
+    prior = setup.problem.family.parameters
+    ones = jnp.ones((points.parameters.shape[0], 1), points.parameters.dtype)
+    if prior.dim == 0:
+        return ones
+    return jnp.concatenate([ones, chebyshev(prior.normalise(points.parameters), 2)], axis=1)
+
+
+def _redraw(self: GaussNewton, setup: Setup, state: State) -> State:
+    """Start a round: replace a share of the interior rows where candidates have large residuals."""
+    family, dtype = setup.problem.family, setup.problem.dtype
+    key = jax.random.fold_in(state["key"], state["round"])
+    first, second = jax.random.split(key)
+    points = state["batch"]["interior"]
+    total = points.coordinates.shape[0]
+    num = int(self.redraw * total)
+    candidates = scatter(family, 4 * num, first, dtype)
+    chosen = redraw(second, candidates.coordinates, _scores(setup, state, candidates), num)
+    candidates = candidates._replace(quadrature=jnp.full((4 * num, 1), 1 / total, dtype))
+    # The oldest rows stay: they are the even cover that keeps every region seen.
+    renewed = jax.tree.map(
+        lambda old, new: jnp.concatenate([old[: total - num], new[chosen]]), points, candidates
+    )
+    batch = {**state["batch"], "interior": renewed}
+    settled = state["recent"][-1] > (1 - self.tolerance) * state["recent"][0]
+    return {
+        **state,
+        "batch": batch,
+        "round": state["round"] + 1,
+        "recent": jnp.full_like(state["recent"], jnp.inf),
+        "held_out": state["held_out"].at[2].set(
+            jnp.where(settled, state["held_out"][0], state["held_out"][2])
+        ),
+        "damping": jnp.clip(state["damping"], max=1e-2) * 10,
+    }
+
+
+def _scores(setup: Setup, state: State, candidates: Points) -> Array:
+    """The size of the scaled residual at every candidate."""
+    alone = {"interior": candidates._replace(quadrature=jnp.ones_like(candidates.quadrature))}
+    rows = scaled_rows(setup, state["params"], alone, state["scales"])
+    return jnp.sqrt(jnp.sum(rows.reshape(-1, candidates.coordinates.shape[0]) ** 2, axis=0))

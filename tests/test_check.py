@@ -1,0 +1,274 @@
+"""The battery passes on good families, and each check fails on one that is broken in its way."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy import EVERY
+from typer.testing import CliRunner
+
+import lcpinn as lc
+from lcpinn.check import CHECKS, Finding, _Bench, _find, check
+from lcpinn.cli import app
+from lcpinn.families import FAMILIES
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_built_in_families_pass(name):
+    findings = check(FAMILIES[name]())
+    assert [f.name for f in findings] == list(CHECKS)
+    assert [f for f in findings if not f.ok] == []
+    exact = next(f for f in findings if f.name == "exact solution")
+    known = FAMILIES[name]().exact is not None
+    assert exact.applies == known
+    assert ("to" if known else "a numeric reference") in exact.detail
+
+
+class Sound(lc.Family):
+    """u_x = k u, u(0) = 1, with an ansatz, features and an exact solution."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, u, u_x, k):
+        return u_x - k * u
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u - 1.0
+
+    def features(self, x):
+        return x, jnp.sin(x)
+
+    def ansatz(self, u, x):
+        return 1 + x * u
+
+    def exact(self, x, k):
+        return jnp.exp(k * x)
+
+
+def one(family, name):
+    """The finding of one check alone; the others would only cost time."""
+    with jax.enable_x64(True):
+        return _find(name, CHECKS[name], _Bench(family))
+
+
+def test_a_sound_family_passes_every_check():
+    findings = {f.name: f for f in check(Sound())}
+    assert all(f.ok and f.applies for f in findings.values())
+    assert findings["names"].detail == "equation(u, u_x, k), start(u)"
+    assert findings["features"].detail.startswith("2 features")
+    assert findings["ansatz"].detail.endswith("makes start void")
+    assert "u, u_x" in findings["derivatives"].detail
+
+
+def variant(**methods):
+    """Sound with some methods replaced; a replaced term keeps its place."""
+    for name, method in methods.items():
+        mark = getattr(getattr(Sound, name), "_lcpinn_mark", None)
+        if mark is not None:
+            method._lcpinn_mark = mark
+    return type("Broken", (Sound,), methods)()
+
+
+def branch(self, u, u_x, k):
+    return u_x - k * u if u > 0 else u_x
+
+
+def by_numpy(self, u, u_x, k):
+    return u_x - np.exp(k) * u
+
+
+def to_float(self, u, u_x, k):
+    return u_x - float(k) * u
+
+
+counter = iter(range(10_000))
+
+
+def impure(self, u, u_x, k):
+    return u_x - k * u + next(counter)
+
+
+def vector(self, u, u_x, point):
+    return jnp.outer(point, point) * u
+
+
+def guarded_root(self, u, u_x, k):
+    return u_x - k * u + jnp.where(jnp.abs(u) < 1e3, 0.0, jnp.sqrt(jnp.abs(u) - 1e3))
+
+
+BROKEN = {
+    "branch": ("jit and vmap", dict(equation=branch), "test_check.py, line"),
+    "hint": ("jit and vmap", dict(equation=branch), "jnp.where instead of if"),
+    "numpy": ("jit and vmap", dict(equation=by_numpy), "jax.numpy instead of numpy"),
+    "float": ("jit and vmap", dict(equation=to_float), "without float()"),
+    "impure": ("jit and vmap", dict(equation=impure), "besides its arguments"),
+    "vector": ("jit and vmap", dict(equation=vector), "not scalars"),
+    "features": (
+        "derivatives",
+        dict(features=lambda self, x: (x, jnp.sqrt(x - 0.5))),
+        "NaN or infinite at x = 0.",
+    ),
+    "inside": (
+        "inside",
+        dict(equation=lambda self, u, u_x, k: u_x - jnp.log(k - 1.5) * u),
+        "'equation': NaN or infinite at x = 0.",
+    ),
+    "corner": (
+        "corners",
+        dict(equation=lambda self, u, u_x, x, k: u_x - k * u / x),
+        "'equation': NaN or infinite at x = 0, k = 1",
+    ),
+    "corner of lambda": (
+        "corners",
+        dict(equation=lambda self, u, u_x, k: u_x - u / (2 - k)),
+        "'equation': NaN or infinite at x = 0, k = 2",
+    ),
+    "root of a feature": (
+        "features",
+        dict(features=lambda self, x: (x, jnp.sqrt(x))),
+        "features or a derivative of them (interior): NaN or infinite at x = 0",
+    ),
+    "root in the ansatz": (
+        "ansatz",
+        dict(ansatz=lambda self, u, x: 1 + x * jnp.sqrt(x) * u),
+        "the ansatz or a derivative of it (interior): NaN or infinite at x = 0",
+    ),
+    "gradient": ("gradient", dict(equation=guarded_root), "gradient of the term 'equation'"),
+    "wrong exact": (
+        "exact solution",
+        dict(exact=lambda self, x, k: jnp.exp(k * x) + 1e-4 * x),
+        "in the term 'equation' at x = ",
+    ),
+    "wrong start": (
+        "exact solution",
+        dict(exact=lambda self, x, k: 2 * jnp.exp(k * x)),
+        "it leaves 1 in the term 'start' at x = 0",
+    ),
+    "exact is NaN": (
+        "exact solution",
+        dict(exact=lambda self, x, k: jnp.exp(k * x) * jnp.sqrt(x - 0.5) / jnp.sqrt(x - 0.5)),
+        "exact solution is NaN or infinite at x = 0.",
+    ),
+    "exact of two": (
+        "exact solution",
+        dict(exact=lambda self, x, k: (x, k)),
+        "shape (2,) for the outputs u",
+    ),
+    "truth": (
+        "truth",
+        dict(exact=None, reference=lambda self, x, k: np.where(x < 0.5, x, np.inf)),
+        "it is NaN or infinite at x = 0.",
+    ),
+    "truth of one": (
+        "truth",
+        dict(exact=None, reference=lambda self, x, k: x[:1]),
+        "shape (1, 1) at 8 points",
+    ),
+    "truth raises": (
+        "truth",
+        dict(exact=None, reference=lambda self, x, k: x.nothing),
+        "AttributeError",
+    ),
+    "outside the prior": (
+        "evaluation",
+        dict(evaluation=lc.Evaluation(at={"k": (1.0, 3.0)})),
+        "evaluation.at has k = 3, outside the prior",
+    ),
+    "outside the domain": (
+        "evaluation",
+        dict(evaluation=lc.Evaluation(points={"x": (0.5, 1.5)})),
+        "evaluation.points has x = 1.5, outside the domain",
+    ),
+    "name of no parameter": (
+        "evaluation",
+        dict(evaluation=lc.Evaluation(at={"k": (1.0,), "q": (1.0,)})),
+        "evaluation.at names no parameter: 'q'",
+    ),
+    "parameter left out": (
+        "evaluation",
+        dict(evaluation=lc.Evaluation(at={})),
+        "evaluation.at lacks the parameter: 'k'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "changes", "says"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_family_fails(name, changes, says):
+    if "equation" in changes:
+        changes = {"features": None, "ansatz": None} | changes
+    found = one(variant(**changes), name)
+    assert not found.ok
+    assert says in found.detail
+    assert "\n" not in found.detail
+
+
+def test_every_check_has_a_family_that_fails_it():
+    """But for the names: a family whose names do not bind cannot be built."""
+    assert {name for name, _, _ in BROKEN.values()} == set(CHECKS) - {"names"}
+
+
+def test_what_cannot_be_traced_is_not_tried_further():
+    findings = check(variant(equation=branch, features=None, ansatz=None))
+    assert [f.name for f in findings] == list(CHECKS)
+    assert [f.name for f in findings if not f.ok] == ["jit and vmap"]
+    assert all(not f.applies and "not tried" in f.detail for f in findings[2:])
+
+
+def test_a_condition_without_a_size_of_its_own():
+    """u_x = 0 at a wall, which rounding meets only to 1e-17, is compared with u_x elsewhere."""
+
+    class Wall(lc.Family):
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.Uniform(k=(1.0, 2.0))
+
+        @lc.interior
+        def equation(self, u_xx, u, k):
+            return u_xx + k**2 * u
+
+        @lc.on(x=1.0)
+        def wall(self, u_x):
+            return u_x
+
+        def exact(self, x, k):
+            return jnp.sin(k * (x - 1 + jnp.pi / (2 * k)))
+
+    assert one(Wall(), "exact solution").ok
+
+
+@pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", ["exact solution", "evaluation", "truth"])
+def test_toy_families_pass(cls, name):
+    assert one(cls(), name).ok
+
+
+# The command
+
+
+def test_the_command_shows_a_table(decay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    found = CliRunner().invoke(app, ["check", str(decay / "decay.py")])
+    assert found.exit_code == 0
+    assert found.stdout.startswith("decay\nu' = -k u, u(0) = 1, for every rate k.\n✓  names")
+    assert "–  ansatz" in found.stdout
+    assert found.stdout.endswith("ready to train\n")
+
+
+def test_a_failure_is_an_exit_code(decay, tmp_path):
+    text = (decay / "decay.py").read_text()
+    text = text.replace("u_t + k * u", "u_t + k * u / t").replace("u, u_t, k)", "u, u_t, t, k)")
+    (tmp_path / "bad.py").write_text(text)
+    found = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py")])
+    assert found.exit_code == 1
+    assert "✗  corners" in found.stdout
+    assert "2 of 11 checks failed" in found.stdout
+    as_json = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py"), "--json"])
+    assert as_json.exit_code == 1
+    report = json.loads(as_json.stdout)
+    assert (report["family"], report["ok"]) == ("decay", False)
+    findings = [Finding(**f) for f in report["checks"]]
+    assert [f.name for f in findings if not f.ok] == ["corners", "exact solution"]

@@ -1,0 +1,320 @@
+"""Each optimiser against its formula, and what the trainer relies on."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from toy import quick
+
+import lcpinn as lc
+from lcpinn.batch import Sampling, draw, fixed
+from lcpinn.families import FAMILIES
+from lcpinn.files import flatten, unflatten
+from lcpinn.network import MLP, FiLM
+from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Stage
+from lcpinn.optimiser.stage import held_out_loss, keep, objective
+from lcpinn.rows import Problem
+from lcpinn.train import make_setup
+from lcpinn.weighting import Fixed
+
+TINY = MLP(widths=(4,), parameters=FiLM(hidden=2))
+KEY = jax.random.PRNGKey(7)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compile_quickly():
+    """Every program here runs for moments: compiling dominates."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+class Decay(lc.Family):
+    """u' + k u = 0, u(0) = 1."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u, u_x, k):
+        return u_x + k * u
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u - 1.0
+
+    def exact(self, x, k):
+        return jnp.exp(-k * x)
+
+
+def make(family, dtype="float32", weighting=None, **changes):
+    protocol = lc.Protocol(
+        name="test",
+        network=TINY,
+        weighting=weighting or Fixed({}),
+        phases=(),
+        sampling=Sampling(interior=6, face=2, num_lambda=2),
+        quadrature=Sampling(interior=6, face=2, num_lambda=3, rule="gauss"),
+        held_out=Sampling(interior=5, face=2, num_lambda=4, rule="sobol", seed=1009),
+        dtype=dtype,
+    )
+    return make_setup(family, dataclasses.replace(protocol, **changes))
+
+
+def start(setup, seed=0):
+    return quick(setup.problem.init)(jax.random.PRNGKey(seed))
+
+
+def run(stage, params, key=KEY):
+    """Through a stage to its end: the last state, every info, and why it stopped."""
+    state = stage.init(params, key)
+    infos, reason = [], stage.stopped(state, {})
+    while reason is None:
+        state, info = stage.advance(state)
+        infos.append(info)
+        reason = stage.stopped(state, info)
+    return state, infos, reason
+
+
+def assert_equal(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def assert_keeps_its_types(stage, params):
+    """Types that change, be it only a weak one, compile the second call again."""
+    state = stage.init(params, KEY)
+    types = jax.tree.map(jax.typeof, state)
+    held = unflatten(flatten(state), state, "the checkpoint")
+    assert jax.tree.map(jax.typeof, held) == types
+    assert jax.tree.map(jax.typeof, stage.advance(state)[0]) == types
+
+
+# -- Adam ----------------------------------------------------------------------------------------
+
+
+def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
+    rate, final, steps, clip = 3e-2, 1e-3, 6, 4.0
+    with jax.enable_x64(True):
+        setup = make(Decay(), "float64", Fixed({"start": 3.0}))
+        stage = Adam(steps=steps, rate=rate, final_rate=final, clip=clip, block=2).build(setup)
+        theta, spread = ravel_pytree(start(setup))
+        state, infos, reason = run(stage, spread(theta))
+
+        @quick
+        def gradient(flat, t):
+            batch = draw(setup.problem.family, setup.sampling, jax.random.fold_in(KEY, t), float)
+            weights = {"equation": jnp.ones(()), "start": jnp.full((), 3.0)}
+            return jax.value_and_grad(lambda v: setup.problem.loss(spread(v), batch, weights))(flat)
+
+        theta, losses, norms = np.asarray(theta), [], []
+        m, v = np.zeros_like(theta), np.zeros_like(theta)
+        for t in range(steps):
+            value, g = map(np.asarray, gradient(theta, t))
+            losses.append(float(value))
+            norms.append(np.linalg.norm(g))
+            g = g * min(1.0, clip / norms[-1])
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+            step = (m / (1 - 0.9 ** (t + 1))) / (np.sqrt(v / (1 - 0.999 ** (t + 1))) + 1e-8)
+            theta = theta - (final + (rate - final) * (1 + np.cos(np.pi * t / steps)) / 2) * step
+
+        assert min(norms) < clip < max(norms)  # some steps are clipped and some are not
+        np.testing.assert_allclose(ravel_pytree(state["params"])[0], theta, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose([i["loss"] for i in infos], losses[1::2], rtol=1e-9)
+        for info in infos:
+            assert set(info["terms"]) == {"equation", "start"}
+            np.testing.assert_allclose(sum(info["terms"].values()), info["loss"], rtol=1e-12)
+        assert_keeps_its_types(stage, start(setup))
+    assert reason == "6 steps done"
+    assert int(state["step"]) == steps
+
+
+# -- L-BFGS --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lbfgs():
+    setup = make(Decay())
+    return setup, LBFGS(steps=30, block=10).build(setup), start(setup)
+
+
+def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
+    setup, stage, params = lbfgs
+    value = quick(objective(setup, fixed(Decay(), setup.quadrature, jnp.float32)))
+    before = float(value(params)[0])
+    state, infos, reason = run(stage, params)
+    losses = [before, *(float(i["loss"]) for i in infos)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 1e-2 * before
+    after, terms = value(state["params"])
+    np.testing.assert_allclose(losses[-1], after, rtol=1e-3)  # float32, close to its floor
+    for name, value in infos[-1]["terms"].items():
+        np.testing.assert_allclose(value, terms[name], rtol=1e-3)
+    assert reason == "30 steps done"
+    assert len(infos) == 3
+    assert int(state["step"]) == 30
+    assert_keeps_its_types(stage, params)
+
+
+def test_lbfgs_says_that_no_decrease_is_left_when_started_at_its_optimum(lbfgs):
+    _, stage, params = lbfgs
+    for _ in range(100):
+        state, _, reason = run(stage, params)
+        params = state["params"]
+        if reason.startswith("no decrease left"):
+            break
+    best = float(state["loss"])
+    state, _, reason = run(stage, params)
+    assert reason == f"no decrease left in float32 after {int(state['step'])} steps"
+    assert int(state["step"]) < 30
+    assert float(state["loss"]) <= best * (1 + 1e-6)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["params"]))
+
+
+def test_lbfgs_stops_at_its_gradient_tolerance(lbfgs):
+    setup, _, params = lbfgs
+    stage = LBFGS(steps=5, gradient_tolerance=1e9).build(setup)
+    state, infos, reason = run(stage, params)
+    assert not infos
+    assert reason.endswith("within tolerance after 0 steps")
+    assert_equal(state["params"], params)
+
+
+# -- Reverting -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Jump:
+    """A phase that ends wherever it is told to."""
+
+    to: object
+
+    def build(self, setup):
+        def init(params, key):
+            return {"params": params, "step": 0}
+
+        def advance(state):
+            return {"params": self.to, "step": 1}, {"loss": 0.0, "terms": {}}
+
+        def stopped(state, info):
+            return "jumped" if state["step"] else None
+
+        return Stage(1, init, advance, stopped, keep)
+
+
+@pytest.fixture(scope="module")
+def better_and_worse():
+    setup = make(Decay())
+    loss = held_out_loss(setup)
+    one, other = sorted((start(setup, 0), start(setup, 1)), key=loss)
+    assert loss(one) < loss(other)
+    return setup, one, other, loss
+
+
+def test_revert_keeps_what_is_better(better_and_worse):
+    setup, better, worse, loss = better_and_worse
+    stage = RevertOnWorse(Jump(better)).build(setup)
+    state, _, reason = run(stage, worse)
+    params, note = stage.finish(state)
+    assert reason == "jumped"
+    assert_equal(params, better)
+    assert note == f"held-out objective {loss(worse):.3e} -> {loss(better):.3e}, kept"
+
+
+@pytest.mark.parametrize("poison", [1.0, np.nan], ids=["worse", "nan"])
+def test_revert_goes_back_from_what_is_worse(better_and_worse, poison):
+    setup, better, worse, _ = better_and_worse
+    stage = RevertOnWorse(Jump(jax.tree.map(lambda a: a * poison, worse))).build(setup)
+    state, _, _ = run(stage, better)
+    params, note = stage.finish(state)
+    assert_equal(params, better)
+    assert note.endswith("reverted")
+
+
+def test_revert_keeps_what_is_equal(better_and_worse):
+    setup, better, _, _ = better_and_worse
+    stage = RevertOnWorse(Jump(better)).build(setup)
+    assert stage.finish(run(stage, better)[0])[1].endswith("kept")
+
+
+def test_revert_undoes_a_ruinous_adam():
+    setup = make(Decay())
+    stage = RevertOnWorse(Adam(steps=4, rate=50.0, final_rate=50.0, block=2)).build(setup)
+    params = start(setup)
+    before = jax.tree.map(np.array, params)  # a copy: Adam may take the buffers over
+    state, _, _ = run(stage, params)
+    after, note = stage.finish(state)
+    assert note.endswith("reverted")
+    assert_equal(after, before)
+    assert not np.array_equal(state["params"]["layers"][0]["w"], before["layers"][0]["w"])
+
+
+# -- Values that are not finite ------------------------------------------------------------------
+
+
+class Edge(lc.Family):
+    """√(u + k - 1.25) = 0: the best solution lies on the edge of what has a value at all."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u, k):
+        return jnp.sqrt(u + k - 1.25)
+
+
+def constant(setup, value):
+    """A network that is this number everywhere."""
+    params = jax.tree.map(jnp.zeros_like, start(setup))
+    params["layers"][-1]["b"] += value
+    return params
+
+
+def assert_blames_the_lambda(error):
+    found = re.fullmatch(r"the term 'equation' is NaN .* at x = (\S+), k = (\S+) \(.*", str(error))
+    assert found, error
+    assert 0 <= float(found[1]) <= 1
+    assert 0.5 <= float(found[2]) < 1.25  # where the root of k - 1.25 is NaN
+
+
+def test_adam_stops_at_a_nan_with_the_state_as_it_was(monkeypatch):
+    setup, seen = make(Edge()), []
+    blame = Problem.blame
+    monkeypatch.setattr(Problem, "blame", lambda *args: seen.append(args[1]) or blame(*args))
+    with pytest.raises(lc.LcpinnError) as error:
+        run(Adam(steps=40, block=40).build(setup), constant(setup, 0.0))
+    assert_blames_the_lambda(error.value)
+    assert_equal(seen[0], constant(setup, 0.0))
+
+
+def test_lbfgs_blames_a_nan_and_never_ends_in_one():
+    setup = make(Edge(), quadrature=Sampling(interior=6, num_lambda=2, rule="gauss"))
+    stage = LBFGS(steps=60, block=60).build(setup)
+    with pytest.raises(lc.LcpinnError) as error:
+        run(stage, constant(setup, 0.0))
+    assert_blames_the_lambda(error.value)
+
+    state, infos, _ = run(stage, constant(setup, 3.0))  # everywhere positive to begin with
+    assert float(infos[-1]["loss"]) < 2.0
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["params"]))
+
+
+# -- The smoke protocol --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_smoke_lowers_the_loss_of_every_family(name):
+    family = FAMILIES[name]()
+    protocol = lc.protocol.smoke(family)
+    solution = lc.train(family, protocol, seed=0, progress=False)
+    setup = make_setup(family, protocol)
+    # What training started from: the trainer draws it from the seed's key.
+    params = quick(setup.problem.init)(jax.random.fold_in(jax.random.PRNGKey(0), 0))
+    batch = fixed(family, setup.held_out, jnp.float32)
+    loss = quick(lambda p: objective(setup, batch)(p)[0])
+    assert loss(solution.params) < loss(params)
+    assert len(solution.run["training"]["stopped"]) == len(protocol.phases)

@@ -1,0 +1,408 @@
+"""Rows: loss, gradient and Jacobian as views of the same residuals, and how they are weighted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from toy import (
+    Both,
+    Coupled,
+    Moving,
+    Observed,
+    Oscillator,
+    Poisson,
+    double,
+    plain,
+    quick,
+)
+
+import lcpinn as lc
+from lcpinn.batch import Sampling, draw, fixed
+from lcpinn.network import MLP, FiLM
+from lcpinn.rows import Problem
+from lcpinn.weighting import Conditional, Fixed
+
+TINY = MLP((3, 2), parameters=FiLM(degree=1))
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def gauss(family, interior=4, face=4, num_lambda=2):
+    return fixed(family, Sampling(interior, face, num_lambda, "gauss"), jnp.float64)
+
+
+def weighed(weighting, family, batch, residuals):
+    weights, _ = weighting.weigh(weighting.init(family, batch), family, batch, residuals)
+    return weights
+
+
+# -- Residuals -----------------------------------------------------------------------------------
+
+
+def test_residuals_are_the_terms_at_every_point_and_lambda():
+    """The oscillator's three terms from derivatives by nested autodiff."""
+    family = Oscillator()
+    problem, params = double(family, TINY)
+    batch = gauss(family)
+
+    def by_hand(t, d):
+        u = lambda s: plain(problem, params, jnp.array([s]), jnp.array([d]))[0]
+        u_t, u_tt = jax.grad(u), jax.grad(jax.grad(u))
+        return u_tt(t) + 2 * d * u_t(t) + 400 * u(t), u(t) - 1, u_t(t)
+
+    over = quick(jax.vmap(jax.vmap(by_hand, (0, None))))
+    got = quick(problem.residuals)(params, batch)
+    inside, face = batch["interior"], batch["t=0"]
+    equation, _, _ = over(inside.coordinates[..., 0], inside.parameters[:, 0])
+    _, start, velocity = over(face.coordinates[..., 0], face.parameters[:, 0])
+    assert set(got) == {"equation", "start", "velocity"}
+    np.testing.assert_allclose(got["equation"][..., 0], equation, rtol=1e-11)
+    np.testing.assert_allclose(got["start"][..., 0], start, rtol=1e-11)
+    np.testing.assert_allclose(got["velocity"][..., 0], velocity, rtol=1e-11)
+
+
+# -- Loss, gradient, Jacobian --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cls", "rule"),
+    [
+        (Oscillator, "gauss"),
+        (Coupled, "gauss"),
+        (Coupled, "sobol"),
+        (Moving, "gauss"),
+        (Observed, "gauss"),
+        (Both, "sobol"),
+    ],
+)
+def test_squared_rows_loss_and_term_losses_are_the_same_sum(cls, rule):
+    family = cls()
+    problem, params = double(family, TINY)
+    batch = fixed(family, Sampling(4, 4, 2, rule), jnp.float64)
+    given = {name: 0.5 + i for i, name in enumerate(family.terms)}
+
+    @quick
+    def everything(params, batch):
+        residuals = problem.residuals(params, batch)
+        weights = weighed(Fixed(given), family, batch, residuals)
+        return (
+            residuals,
+            problem.rows(params, batch, weights),
+            problem.loss(params, batch, weights),
+            problem.term_losses(residuals, weights, batch),
+        )
+
+    residuals, rows, loss, terms = everything(params, batch)
+    expected = {}
+    for name, r in residuals.items():
+        points = batch[family.terms[name].where]
+        squares = np.square(r).sum(-1)
+        assert squares.shape == points.quadrature.shape
+        expected[name] = given[name] * np.sum(np.asarray(points.quadrature) * squares)
+    assert rows.shape == (sum(r.size for r in residuals.values()),)
+    assert set(terms) == set(family.terms)
+    for name, value in expected.items():
+        np.testing.assert_allclose(terms[name], value, rtol=1e-12)
+    np.testing.assert_allclose(loss, sum(expected.values()), rtol=1e-12)
+    np.testing.assert_allclose(np.sum(np.square(rows)), loss, rtol=1e-12)
+
+
+def test_rows_go_term_after_term():
+    """In the family's order, whatever the order of the batch's dictionary."""
+    family = Coupled()
+    problem, params = double(family, TINY)
+    batch = gauss(family)
+    ones = dict.fromkeys(family.terms, jnp.asarray(1.0))
+    residuals = quick(problem.residuals)(params, batch)
+    expected = np.concatenate(
+        [
+            (
+                np.asarray(residuals[name])
+                * np.sqrt(np.asarray(batch[term.where].quadrature))[..., None]
+            ).ravel()
+            for name, term in family.terms.items()
+        ]
+    )
+    for order in (list(batch), list(batch)[::-1]):
+        rows = quick(problem.rows)(params, {where: batch[where] for where in order}, ones)
+        np.testing.assert_allclose(rows, expected, rtol=1e-13)
+
+
+def test_gradient_and_jacobian():
+    """Gradient = 2 Jᵀ r, J v by forward mode, and J against central differences."""
+    family = Coupled()
+    problem, params = double(family, TINY)
+    batch = gauss(family)
+    weights = {name: jnp.asarray(0.5 + i) for i, name in enumerate(family.terms)}
+    flat, unravel = ravel_pytree(params)
+
+    @quick
+    def together(params):
+        return (
+            problem.rows(params, batch, weights),
+            problem.jacobian(params, batch, weights),
+            ravel_pytree(problem.gradient(params, batch, weights))[0],
+        )
+
+    rows, jacobian, gradient = together(params)
+    direction = unravel(jnp.cos(jnp.arange(flat.size, dtype=flat.dtype)))
+    forward = quick(lambda p, v: jax.jvp(lambda q: problem.rows(q, batch, weights), (p,), (v,))[1])
+    along = forward(params, direction)
+    np.testing.assert_allclose(along, jacobian @ ravel_pytree(direction)[0], rtol=1e-9, atol=1e-11)
+    assert jacobian.shape == (rows.size, flat.size)
+    np.testing.assert_allclose(gradient, 2 * jacobian.T @ rows, rtol=1e-10, atol=1e-12)
+    step = 1e-6
+    moved = quick(jax.vmap(lambda v: problem.rows(unravel(v), batch, weights)))
+    eye = step * jnp.eye(flat.size)
+    differences = (moved(flat + eye) - moved(flat - eye)) / (2 * step)
+    scale = np.abs(jacobian).max()
+    np.testing.assert_allclose(jacobian, differences.T, rtol=1e-6, atol=1e-8 * scale)
+    assert np.all(np.abs(jacobian).max(axis=0) > 0)  # every parameter matters
+
+
+# -- Quadrature ----------------------------------------------------------------------------------
+
+
+class Known(lc.Family):
+    """Residuals that are polynomials of the point and lambda, so that their means are known."""
+
+    domain = lc.Box(x=(0.0, 2.0), y=(-1.0, 1.0))
+    parameters = lc.Uniform(k=(1.0, 3.0))
+
+    @lc.interior
+    def equation(self, x, y, k):
+        return x**2 * k, y
+
+    @lc.on()
+    def boundary(self, x, y):
+        return x + y
+
+    @lc.on(y=(-1.0, 1.0))
+    def rails(self, x, y, k):
+        return x * y * k
+
+
+# Means of x⁴ k² (16/5 · 13/3) and y² (1/3); of (x + y)² over the faces x = 0, 2 and y = ∓1, each
+# with a quarter (1/3, 4 + 1/3, 4/3 - 2 + 1, 4/3 + 2 + 1); of x² k² (4/3 · 13/3).
+KNOWN = {
+    "equation": 16 / 5 * 13 / 3 + 1 / 3,
+    "boundary": (1 / 3 + 13 / 3 + 1 / 3 + 13 / 3) / 4,
+    "rails": 4 / 3 * 13 / 3,
+}
+
+
+def test_gauss_rows_integrate_polynomials_exactly():
+    family = Known()
+    problem, params = double(family, TINY)
+    batch = gauss(family, interior=9, face=12, num_lambda=3)  # of unequal mass
+    residuals = quick(problem.residuals)(params, batch)
+    weights = weighed(Fixed({}), family, batch, residuals)
+    losses = problem.term_losses(residuals, weights, batch)
+    for name, expected in KNOWN.items():
+        np.testing.assert_allclose(losses[name], expected, rtol=1e-13, err_msg=name)
+
+
+def test_drawn_and_sobol_rows_integrate_them_nearly():
+    family = Known()
+    problem, params = double(family, TINY)
+    step = quick(lambda key: draw(family, Sampling(2, 4, 8192), key, jnp.float64))
+    sobol = fixed(family, Sampling(8192, 8192, 1, "sobol"), jnp.float64)
+    for batch in (step(jax.random.key(0)), sobol):
+        residuals = quick(problem.residuals)(params, batch)
+        weights = weighed(Fixed({}), family, batch, residuals)
+        losses = problem.term_losses(residuals, weights, batch)
+        for name, expected in KNOWN.items():
+            # The least accurate, x⁴ k², has a deviation of 1.1 means: five sigmas.
+            np.testing.assert_allclose(losses[name], expected, rtol=6e-2, err_msg=name)
+    # Without lambda in it, the last one is an ordinary Sobol rule.
+    np.testing.assert_allclose(losses["boundary"], KNOWN["boundary"], rtol=1e-5)
+
+
+def test_collocation_rows_are_spread_jointly_and_denser_at_the_ends_of_lambda():
+    """k = 2 - cos(π s) with uniform s: the mean of k² is 4.5, and of x⁴ k² it is 3.2 · 4.5."""
+    batch = fixed(Known(), Sampling(4096, 1024, 3, "collocation"), jnp.float64)
+    points = batch["interior"]
+    assert points.coordinates.shape == (4096, 1, 2)
+    x, k = np.asarray(points.coordinates[:, 0, 0]), np.asarray(points.parameters[:, 0])
+    # A joint low-discrepancy set: a random pairing would be off by a percent.
+    np.testing.assert_allclose([np.mean(k**2), np.mean(x**4 * k**2)], [4.5, 14.4], rtol=1e-3)
+    face = batch["y=-1 y=1"].coordinates[:, 0, 1]
+    assert 0.9 * 512 < (face == -1).sum() == (face == 1).sum() <= 512
+
+
+def test_two_parameters_at_sobol_nodes_and_weights_on_the_simplex():
+    """Where lambda has several components its nodes are Sobol points, each of equal mass."""
+    batch = gauss(Coupled(), num_lambda=8)
+    points = batch["interior"]
+    np.testing.assert_allclose(points.quadrature.sum(1), 1 / 8, rtol=1e-13)
+    low, high = np.array([[1.0, 0.1], [3.0, 1.0]])
+    assert np.all((points.parameters >= low) & (points.parameters <= high))
+    # Scrambled Sobol points have one in each eighth, in the prior's own measure.
+    assert sorted(np.floor(8 * (np.asarray(points.parameters[:, 0]) - 1) / 2)) == list(range(8))
+    weights = gauss(Both(), num_lambda=8)["interior"].weights
+    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-13)
+    assert weights.shape == (8, 4)
+
+
+@pytest.mark.parametrize("rule", ["gauss", "sobol"])
+def test_a_fixed_batch_is_fixed(rule):
+    first, second = (
+        fixed(Observed(), Sampling(4, 4, 3, rule, seed=5), jnp.float64) for _ in range(2)
+    )
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sobol_rows_have_a_lambda_of_their_own():
+    points = fixed(Oscillator(), Sampling(8, 4, 4, "sobol"), jnp.float64)["interior"]
+    assert points.coordinates.shape == (32, 1, 1)
+    assert len(set(np.asarray(points.parameters[:, 0]))) == 32
+    other = fixed(Oscillator(), Sampling(8, 4, 4, "sobol", seed=1), jnp.float64)["interior"]
+    assert np.all(points.coordinates != other.coordinates)
+
+
+# -- Weightings ----------------------------------------------------------------------------------
+
+
+def test_fixed_weights_by_hand():
+    family = Oscillator()
+    problem, params = double(family, TINY)
+    batch = gauss(family)
+    residuals = quick(problem.residuals)(params, batch)
+    weights = weighed(Fixed({"start": 100.0, "velocity": 0.0}), family, batch, residuals)
+    assert {name: float(w) for name, w in weights.items()} == {
+        "equation": 1.0,
+        "start": 100.0,
+        "velocity": 0.0,
+    }
+    losses = problem.term_losses(residuals, weights, batch)
+    # One point on the face, two Gauss nodes of lambda of equal mass.
+    start = np.asarray(residuals["start"])[..., 0].mean(1)
+    np.testing.assert_allclose(losses["start"], 100 * np.mean(start**2), rtol=1e-13)
+    assert losses["velocity"] == 0
+    assert np.abs(residuals["velocity"]).min() > 0
+
+
+def test_conditional_weights_by_hand():
+    """L = sum over draws and terms of lambda_term * mean r², each draw with its own lambda."""
+    family = Both()
+    problem, params = double(family, TINY)
+    lam = jnp.array([[0.5, 0.25, 0.25, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    batch = {where: p._replace(weights=lam) for where, p in gauss(family, num_lambda=2).items()}
+    residuals = quick(problem.residuals)(params, batch)
+    weights = weighed(Conditional(), family, batch, residuals)
+    expected = {"equation": [0.5, 0.1], "start": [0.25, 0.2], "velocity": [0.25, 0.3]}
+    total = 0.0
+    for name, values in expected.items():
+        points = batch[family.terms[name].where]
+        assert np.broadcast_shapes(weights[name].shape, points.quadrature.shape) == (
+            points.quadrature.shape
+        )
+        assert weights[name].ravel().tolist() == values
+        for draw_index, value in enumerate(values):
+            square = np.square(residuals[name][draw_index, :, 0])
+            total += value * np.sum(np.asarray(points.quadrature)[draw_index] * square)
+    loss = quick(problem.loss)(params, batch, weights)
+    np.testing.assert_allclose(loss, total, rtol=1e-12)
+
+
+def test_conditional_weights_of_data_are_those_of_the_observation():
+    family = type("Weighted", (Observed,), {"weights": lc.Simplex("data", "equation")})()
+    problem, params = double(family, TINY)
+    batch = gauss(family)
+    residuals = quick(problem.residuals)(params, batch)
+    weights = weighed(Conditional(), family, batch, residuals)
+    np.testing.assert_array_equal(weights["data"][:, 0], batch["data"].weights[:, 0])
+    np.testing.assert_array_equal(weights["equation"][:, 0], batch["interior"].weights[:, 1])
+    assert len(set(np.asarray(weights["data"][:, 0]))) == 3
+
+
+@pytest.mark.parametrize(
+    ("weighting", "make", "message"),
+    [
+        (
+            Fixed({"strat": 1.0}),
+            Oscillator,
+            "fixed weights: weight 'strat' names no term; the terms are equation, start, velocity",
+        ),
+        (
+            Conditional(),
+            Oscillator,
+            "oscillator has no prior over loss weights to condition on",
+        ),
+        (
+            Conditional(),
+            lambda: type("Poisson", (Poisson,), {"weights": lc.Cube("equation")})(),
+            "poisson: the term 'boundary' has no component in weights",
+        ),
+    ],
+)
+def test_weighting_errors(weighting, make, message):
+    with pytest.raises(lc.LcpinnError) as caught:
+        weighting.init(make(), {})
+    assert str(caught.value) == message
+
+
+def test_weights_that_weigh_nothing_are_allowed():
+    Fixed({"data": 2.0}).init(Oscillator(), {})
+    Fixed({"wall": 2.0}).init(Moving(), {})  # void under the ansatz
+    Conditional().init(Poisson(), {})
+
+
+# -- Blame ---------------------------------------------------------------------------------------
+
+
+class Sick(lc.Family):
+    """A root of a negative number where k < 1/2."""
+
+    domain = lc.Box(t=(0.0, 1.0), x=(0.0, 4.0))
+    parameters = lc.Uniform(k=(0.0, 1.0))
+
+    @lc.interior
+    def equation(self, u):
+        return u
+
+    @lc.on(x=4.0)
+    def outflow(self, u, k):
+        return u, jnp.sqrt(k - 0.5)
+
+
+class Compiled(Problem):
+    """Much faster than operation by operation."""
+
+    def residuals(self, params, batch):
+        return quick(super().residuals)(params, batch)
+
+
+def blame(family):
+    problem, params = double(family, TINY)
+    batch = gauss(family, interior=4, face=2, num_lambda=2)
+    return Compiled(family, problem.network, problem.dtype).blame(params, batch), batch
+
+
+def test_blame_names_the_term_the_point_and_lambda():
+    # Gauss nodes of (0, 1) with two points: 1/2 ∓ √3/6 = 0.211325, for t and for k.
+    assert blame(Sick())[0] == (
+        "the term 'outflow' is NaN or infinite at t = 0.211325, x = 4, k = 0.211325 (2 rows in all)"
+    )
+
+
+def test_blame_names_the_weights_too():
+    message, batch = blame(type("Sick", (Sick,), {"weights": lc.Cube()})())
+    w = np.asarray(batch["x=4"].weights[0])
+    assert message == (
+        "the term 'outflow' is NaN or infinite at t = 0.211325, x = 4, k = 0.211325, "
+        f"weight of equation = {w[0]:.6g}, weight of outflow = {w[1]:.6g}, "
+        f"weight of data = {w[2]:.6g} (2 rows in all)"
+    )
+
+
+def test_blame_where_every_row_is_finite():
+    assert blame(Oscillator())[0] == (
+        "the loss is NaN or infinite although every row is finite: it overflowed"
+    )
