@@ -74,7 +74,8 @@ class TorchStep:
         return (residual**2).mean() + self.boundary_weight * (boundary**2).mean()
 
     def loss_at(self, x, faces, k) -> tuple[float, float]:
-        """Loss and gradient norm on a given batch."""
+        """Loss and gradient norm on a given batch, in full float32."""
+        torch.set_float32_matmul_precision("highest")
         self.optimiser.zero_grad(set_to_none=True)
         value = self.loss(*(torch.tensor(np.asarray(a), device=self.device) for a in (x, faces, k)))
         value.backward()
@@ -82,6 +83,7 @@ class TorchStep:
         return value.item(), sum(s.item() for s in squares) ** 0.5
 
     def run(self, steps: int) -> None:
+        torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as in JAX; a CPU ignores it
         num, points = self.sampling.num_lambda, self.sampling.interior
         for _ in range(steps):
             k = 1 + 9 * torch.rand(num, device=self.device)
@@ -101,6 +103,7 @@ class TorchStep:
 def products(shapes: Sequence[tuple[int, int, int]], steps: int, threads: int) -> None:
     """The matrix products of `steps` steps; shapes are (rows, inputs, outputs), see `step`."""
     torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("high")
     cuda = torch.cuda.is_available()
     device = "cuda" if cuda else "cpu"
     with torch.no_grad():

@@ -107,9 +107,9 @@ def test_no_such_family(refused, home, command, family, says):
                      id="face of no coordinate"),
         pytest.param("@lc.on(t=0.0)", "@lc.on(t=0.5)", ["not a face", "0.0 and 1.0"],
                      id="face inside"),
-        pytest.param("Uniform(k=", "Uniform(t=", ["parameter 't' is also a coordinate"],
+        pytest.param("Uniform(k=", "Uniform(t=", ["parameter 't'", "name of a coordinate"],
                      id="parameter named like a coordinate"),
-        pytest.param("Uniform(k=", "Uniform(u=", ["parameter 'u' is also a output"],
+        pytest.param("Uniform(k=", "Uniform(u=", ["parameter 'u'", "name of an output"],
                      id="parameter named like an output"),
         pytest.param("Uniform(k=", "Uniform(u_t=", ["'u_t' reads as a derivative"],
                      id="parameter named like a derivative"),
@@ -120,10 +120,10 @@ def test_no_such_family(refused, home, command, family, says):
         pytest.param("k=(0.5, 2.0)", "k=0.5", ["k: 0.5 is not a range"], id="no range"),
         pytest.param("Box(t=(0.0, 1.0))", "Box(t=(1.0, 0.0))", ["t: range", "reversed"],
                      id="reversed domain"),
-        pytest.param("    @lc.interior", "    weights = lc.Simplex('equation', 'wall')\n    @lc.interior",
+        pytest.param("\n    @lc.int", "    weights = lc.Simplex('equation', 'wall')\n\n    @lc.int",
                      ["weight 'wall' names no term", "equation, start"], id="weight of no term"),
-        pytest.param("    @lc.interior", "    evaluation = lc.Evaluaton()\n    @lc.interior",
-                     ["line 11", "AttributeError", "Evaluaton"], id="misspelt class"),
+        pytest.param("\n    @lc.int", "    evaluation = lc.Evaluaton()\n\n    @lc.int",
+                     ["line 10", "AttributeError", "Evaluaton"], id="misspelt class"),
     ],
 )  # fmt: skip
 def test_a_family_that_cannot_be_built(refused, home, old, new, says):
@@ -280,8 +280,8 @@ def test_a_model_of_another_family(refused, home):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--protocol", "smoke"), ["already holds a run (decay, seed 0)", "--resume", "--overwrite"]),
-        (("--protocol", "smoke", "--seed", 1), ["already holds a run (decay, seed 0)"]),
+        (("--protocol", "smoke"), ["already holds a run (decay, seed 0)", "--resume"]),
+        (("--protocol", "smoke", "--seed", 1), ["already holds a run (decay, seed 0)", "--out"]),
         (("--protocol", "smoke", "--seed", 1, "--resume"), ["another run: it differs in its seed"]),
         (("--protocol", "paper", "--resume"), ["another run: it differs in its protocol"]),
         (("--protocol", "nonsense", "--overwrite"), ["no protocol 'nonsense'", "paper", "smoke"]),

@@ -93,10 +93,6 @@ def impure(self, u, u_x, k):
     return u_x - k * u + next(counter)
 
 
-def vector(self, u, u_x, point):
-    return jnp.outer(point, point) * u
-
-
 def guarded_root(self, u, u_x, k):
     return u_x - k * u + jnp.where(jnp.abs(u) < 1e3, 0.0, jnp.sqrt(jnp.abs(u) - 1e3))
 
@@ -107,7 +103,6 @@ BROKEN = {
     "numpy": ("jit and vmap", dict(equation=by_numpy), "jax.numpy instead of numpy"),
     "float": ("jit and vmap", dict(equation=to_float), "without float()"),
     "impure": ("jit and vmap", dict(equation=impure), "besides its arguments"),
-    "vector": ("jit and vmap", dict(equation=vector), "not scalars"),
     "features": (
         "derivatives",
         dict(features=lambda self, x: (x, jnp.sqrt(x - 0.5))),

@@ -50,7 +50,7 @@ def columns(text):
 def test_help_teaches_by_example(command):
     text = run(*command.split(), "--help").stdout
     name = command or "train"
-    assert re.search(rf"^ *lcpinn {name} ", text, re.M) or f"lcpinn {name}\n" in text.replace(" \n", "\n")
+    assert re.search(rf"^ lcpinn {name}( |$)", text, re.M)
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -102,7 +102,8 @@ def test_families_are_found_by_name_file_class_or_instance(home):
 
 def test_train_says_what_it_does_and_leaves_a_run(decay):
     text = (decay / "shown.txt").read_text()
-    assert text.startswith("decay, seed 0\nu' = -k u, u(0) = 1, for every rate k.\nsmoke (float32)\n")
+    equation = "u' = -k u, u(0) = 1, for every rate k."
+    assert text.startswith(f"decay, seed 0\n{equation}\nsmoke (float32)\n")
     result = json.loads((decay / "run" / "result.json").read_text())
     for row in result["error"]["grid"]:
         assert f"{row['error']:.2e}" in text
@@ -120,7 +121,8 @@ def test_train_says_what_it_does_and_leaves_a_run(decay):
 
 def test_resume_ends_where_the_run_ended(home):
     before = (home / "run" / "model.safetensors").read_bytes()
-    found = run("train", "decay.py:Decay", "--protocol", "smoke", "--out", "run", "--resume", "--json")
+    options = ("--protocol", "smoke", "--out", "run", "--resume", "--json")
+    found = run("train", "decay.py:Decay", *options)
     result = json.loads(found.stdout)
     assert result["family"] == "decay"
     assert result["paper"] is None
@@ -134,7 +136,7 @@ def test_resume_ends_where_the_run_ended(home):
     assert np.array_equal(after(t=t, k=1.0), again(t=t, k=1.0))
 
 
-UNKNOWN = '''\
+UNKNOWN = """\
 import lcpinn as lc
 
 
@@ -148,7 +150,7 @@ class Unknown(lc.Family):
     @lc.on(x=0.0)
     def start(self, u):
         return u
-'''
+"""
 
 
 def test_a_family_without_reference_or_parameters(home):
@@ -191,7 +193,8 @@ def test_options_reach_the_protocol(protocol, options, says, home, monkeypatch):
     found = CliRunner().invoke(cli.app, ["train", "helmholtz-1d", "--seed", "3", *args])
     assert found.exit_code == 2
     assert found.stderr == "lcpinn: enough\n"
-    (text, rest), name = seen[0], protocol or lcpinn.protocol.default(FAMILIES["helmholtz-1d"]()).name
+    text, rest = seen[0]
+    name = protocol or lcpinn.protocol.default(FAMILIES["helmholtz-1d"]()).name
     assert all(word in text for word in says)
     assert rest["seed"] == 3
     assert rest["out"] == Path(f"runs/helmholtz-1d-{name}-seed3")
@@ -253,12 +256,12 @@ def test_the_table_of_errors(name, width, capsys):
     """Our number beside the paper's; green where it is the smaller."""
     family = FAMILIES[name]()
     at = family.evaluation.at or {}
-    rows = [{"k": k, "error": 1e-5 if k < 4 else 1e-2} for k in at.get("k", ())] or [{"error": 1e-5}]
+    rows = [{"k": k, "error": 1e-5 if k < 4 else 1e-2} for k in at.get("k", ())]
+    rows = rows or [{"error": 1e-5}]
     error = {"grid": rows, "mean": 1e-3, "dense_max": 0.5, "dense_argmax": {"k": 3.14159}}
     error |= {"shots": 100, "worst_slice": 0.2, "spread": 0.1} if family.weights else {}
     console = cli.Console(width=width, force_terminal=True, highlight=False)
-    solution = type("Fake", (), {"family": family})
-    cli._show_errors(console, solution, error)
+    cli._show_errors(console, family, error)
     shown = capsys.readouterr().out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     if name == "helmholtz-1d":
@@ -310,7 +313,8 @@ def test_predict_at_points_of_a_file(solution, home):
 
 def test_predict_as_json(solution, home):
     found = json.loads(run(*PREDICT, "--at", "k=1", "--grid", "t=3", "--json").stdout)
-    assert found == {"t": [0.0, 0.5, 1.0], "k": [1.0] * 3, "u": solution(t=found["t"], k=1).tolist()}
+    values = solution(t=found["t"], k=1).tolist()
+    assert found == {"t": [0.0, 0.5, 1.0], "k": [1.0] * 3, "u": values}
     report = json.loads(run(*PREDICT, "--at", "k=1", "-o", "out.csv", "--json").stdout)
     assert report == {"out": "out.csv", "rows": 201, "columns": ["t", "k", "u"]}
 
@@ -345,12 +349,12 @@ def test_main_in_a_process_of_its_own(tmp_path):
 
 @pytest.fixture
 def unset_cache():
-    held = jax.config.jax_compilation_cache_dir
-    seconds = jax.config.jax_persistent_cache_min_compile_time_secs
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    held = {name: getattr(jax.config, name) for name in names}
     jax.config.update("jax_compilation_cache_dir", None)
-    yield
-    jax.config.update("jax_compilation_cache_dir", held)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+    yield lambda: getattr(jax.config, "jax_compilation_cache_dir", None)
+    for name, value in held.items():
+        jax.config.update(name, value)
 
 
 def test_compiled_programs_are_kept(unset_cache, tmp_path, monkeypatch):
@@ -359,7 +363,7 @@ def test_compiled_programs_are_kept(unset_cache, tmp_path, monkeypatch):
     assert directory is not None
     assert directory.parent == tmp_path / "cache" / "xla"
     assert directory.is_dir()
-    assert jax.config.jax_compilation_cache_dir == str(directory)
+    assert unset_cache() == str(directory)
     assert compilation.enable_cache() is None  # what is configured stays
 
 
@@ -367,7 +371,7 @@ def test_no_place_for_compiled_programs_is_no_error(unset_cache, tmp_path, monke
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LCPINN_CACHE", str(tmp_path / "file"))
     assert compilation.enable_cache() is None
-    assert jax.config.jax_compilation_cache_dir is None
+    assert unset_cache() is None
 
 
 # The examples

@@ -104,19 +104,19 @@ ERRORS = {
     ),
     "parameter and coordinate": (
         family(parameters=lc.Uniform(x=(0, 1))),
-        "Probe: the parameter 'x' is also a coordinate",
+        "Probe: the parameter 'x' is already the name of a coordinate",
     ),
     "parameter and output": (
         family(parameters=lc.Uniform(u=(0, 1))),
-        "Probe: the parameter 'u' is also a output",
+        "Probe: the parameter 'u' is already the name of an output",
     ),
     "output and coordinate": (
         family("x", outputs=("x",)),
-        "Probe: the output 'x' is also a coordinate",
+        "Probe: the output 'x' is already the name of a coordinate",
     ),
     "reserved": (
         family(domain=lc.Box(point=(0, 1))),
-        "Probe: the coordinate 'point' is also a reserved word",
+        "Probe: the coordinate 'point' is already the name of a reserved word",
     ),
     "parameter like a derivative": (
         family(parameters=lc.Uniform(u_x=(0, 1))),

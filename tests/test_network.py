@@ -10,7 +10,6 @@ from toy import (
     SMALL,
     Both,
     Coupled,
-    Moving,
     Observed,
     Ring,
     double,

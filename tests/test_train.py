@@ -103,7 +103,7 @@ def main(out, checkpoint_every="0", limit=None):
     try:
         lc.train(
             Decay(),
-            protocol(seconds=0.04),
+            protocol(seconds=0.06),
             seed=3,
             out=out,
             resume=True,
@@ -346,7 +346,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(lab, whole):
     kills = [
         (lambda: (out / "run.json").exists(), (1, 0)),  # right at the start
         (lambda: lines_of(out, 1) >= 4, (1, 0)),  # during Adam
-        (lambda: lines_of(out, 2) >= 3, (1, 6)),  # during L-BFGS
+        (lambda: lines_of(out, 2) >= 2, (1, 6)),  # during L-BFGS
     ]
     for pause, (ready, at_least) in enumerate(kills):
         printed = lab.kill(out, lambda r=ready, p=pause: r() and time.sleep(0.01 * p) is None)
@@ -356,7 +356,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(lab, whole):
             stream.write('{"phase": 1, "st')
         (out / ".checkpoint.safetensors.abc123").write_bytes(b"half")
     _, printed = lab.run(out)
-    assert begun_at(printed) >= (2, 4)
+    assert begun_at(printed) >= (2, 2)
     assert_same_run(out, whole[0])
     assert {p.name for p in out.iterdir()} == FILES | {"checkpoint.safetensors"}
     result = json.loads((out / "result.json").read_text())

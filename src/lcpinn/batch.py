@@ -16,6 +16,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from lcpinn.domain import Face
+from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family, Term
 from lcpinn.prior import tensor, unit_gauss, unit_sobol
 from lcpinn.spec import spec
@@ -77,8 +78,10 @@ def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
             batch[where] = _gauss(family, terms[0], sampling, dtype)
         elif sampling.rule == "collocation":
             batch[where] = _collocation(family, terms[0], sampling, seed, dtype)
-        else:
+        elif sampling.rule == "sobol":
             batch[where] = _sobol(family, terms[0], sampling, seed, dtype)
+        else:
+            raise LcpinnError(f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation")
     return batch
 
 

@@ -194,7 +194,7 @@ def _table_of(known: Mapping[str, Family], *, wide: bool) -> Table:
         facts = (
             _ranges(family.domain.ranges),
             _ranges(family.parameters.ranges) or ["(loss weights)"],
-            family.terms,
+            [name if name in family.terms else f"{name} (imposed)" for name in family.term_names],
         )
         if wide:
             table.add_row(name, _equation(family), *("\n".join(fact) for fact in facts))
@@ -234,7 +234,9 @@ def train(
         typer.Option(metavar="NAME", help=f"How to train: {', '.join(protocols.PROTOCOLS)}."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all that is random.")] = 0,
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Of the first phase.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Of the first phase.")
+    ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="To train for.")] = None,
     out: Annotated[
         Path | None,
@@ -366,8 +368,8 @@ def _load(model: Path, family: str | None) -> Solution:
     if not model.exists():
         raise LcpinnError(f"there is no {model}")
     if model.is_dir() and not (model / "model.safetensors").exists():
-        what = "holds a run that is not finished" if (model / "run.json").exists() else "holds no run"
-        raise LcpinnError(f"{model} {what}: it has no model.safetensors")
+        what = "a run that is not finished" if (model / "run.json").exists() else "no run"
+        raise LcpinnError(f"{model} holds {what}: it has no model.safetensors")
     return load(model, None if family is None else find_family(family))
 
 
@@ -397,7 +399,7 @@ def _show_result(
 ) -> None:
     """The table of errors, then what else there is to know; `told`: the meter has said why."""
     if result["error"]["grid"] is not None:
-        _show_errors(console, solution, result["error"])
+        _show_errors(console, solution.family, result["error"])
     else:
         console.print(
             f"\n[bold]{solution.family.name}[/] has neither an exact nor a reference solution: "
@@ -416,14 +418,12 @@ def _validation(family: Family, validation: Mapping[str, Any]) -> str:
 
 def _times(seconds: Mapping[str, float | None]) -> str:
     words = {"compile": "compiling", "train": "training", "total": "in all"}
-    return ", ".join(
-        f"{float(seconds[key] or 0):.1f} s {word}" for key, word in words.items() if seconds.get(key)
-    )
+    spent = {word: seconds.get(key) for key, word in words.items()}
+    return ", ".join(f"{value:.1f} s {word}" for word, value in spent.items() if value)
 
 
-def _show_errors(console: Console, solution: Solution, error: Mapping[str, Any]) -> None:
-    family, paper = solution.family, paper_row(solution.family)
-    names = family.parameters.names
+def _show_errors(console: Console, family: Family, error: Mapping[str, Any]) -> None:
+    paper, names = paper_row(family), family.parameters.names
     table = Table(
         box=box.SIMPLE_HEAD,
         title=f"{family.name}: relative L² error",
@@ -698,8 +698,9 @@ def _show_findings(console: Console, family: Family, findings: list[Finding]) ->
     table.add_column(no_wrap=True)
     table.add_column()
     for f in findings:
-        mark = Text("–", "dim") if not f.applies else Text("✓", "green") if f.ok else Text("✗", "red")
-        table.add_row(mark, f.name, Text(f.detail, "" if f.applies else "dim"))
+        mark, style = ("✓", "green") if f.ok else ("✗", "red")
+        mark, style = (mark, style) if f.applies else ("–", "dim")
+        table.add_row(Text(mark, style), f.name, Text(f.detail, "" if f.applies else "dim"))
     console.print(table)
     failed = sum(not f.ok for f in findings)
     if failed:

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 
 import jax
-import jaxlib
+import jaxlib.version
 
 from lcpinn.reference.cache import cache_directory
 
@@ -22,7 +22,7 @@ def enable_cache() -> Path | None:
     A cache that the user has configured (JAX_COMPILATION_CACHE_DIR) is left as it is. The library
     never calls this by itself, since it changes JAX for the whole process: the command line does.
     """
-    if jax.config.jax_compilation_cache_dir is not None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return None
     directory = compilation_directory()
     try:
@@ -43,7 +43,7 @@ def compilation_directory() -> Path:
 
 def _machine() -> str:
     """A short hash of the compiler and of the instructions that this processor knows."""
-    parts = [jaxlib.__version__, platform.machine(), platform.processor()]
+    parts = [jaxlib.version.__version__, platform.machine(), platform.processor()]
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         parts += sorted({line for line in lines if line.startswith(("model name", "flags"))})

@@ -101,7 +101,8 @@ class Series:
 
     def concatenate(self, constant: Array) -> Series:
         """Append values that do not depend on the coordinates as further features."""
-        shape = (*jnp.broadcast_shapes(self.value.shape[:-1], constant.shape[:-1]), constant.shape[-1])
+        outer = jnp.broadcast_shapes(self.value.shape[:-1], constant.shape[:-1])
+        shape = (*outer, constant.shape[-1])
         padded = jnp.zeros((len(self.orders), *shape), self.coefficients.dtype)
         padded = padded.at[0].set(jnp.broadcast_to(constant, shape))
         return Series(self.orders, jnp.concatenate([self.coefficients, padded], axis=-1))
@@ -177,7 +178,7 @@ def _taylor(g: Sequence[Array], h: Sequence[Array], orders: Orders) -> list[Arra
         factor = g[k] / math.factorial(k)
         for i, value in enumerate(power):
             if value is not None:
-                out[i] = factor * value + (0 if out[i] is None else out[i])
+                out[i] = _plus(factor * value, out[i])
         if k < orders.degree:
             power = _times_rest(power, h, orders)
     return out  # pyright: ignore[reportReturnType]
@@ -193,8 +194,12 @@ def _times_rest(
             left = power[i]
             if left is None or j == 0:
                 continue
-            result[target] = left * h[j] + (0 if result[target] is None else result[target])
+            result[target] = _plus(left * h[j], result[target])
     return result
+
+
+def _plus(term: Array, total: Array | None) -> Array:
+    return term if total is None else term + total
 
 
 # -- Activations, with as many derivatives as the equation asks for ------------------------------
@@ -202,8 +207,8 @@ def _times_rest(
 
 @cache
 def _tanh_polynomials(degree: int) -> tuple[tuple[int, ...], ...]:
-    """The derivatives of tanh as polynomials in t = tanh(z): P_0 = t, P_{k+1} = P_k'(t) (1 - t²)."""
-    polynomials = [(0, 1)]
+    """The derivatives of tanh as polynomials in t = tanh(z): P_0 = t, P_{k+1} = P_k' (1 - t²)."""
+    polynomials: list[tuple[int, ...]] = [(0, 1)]
     for _ in range(degree):
         slope = [k * c for k, c in enumerate(polynomials[-1])][1:]
         following = [*slope, 0, 0]
@@ -313,9 +318,9 @@ def parse_derivative(
 
 def _split_axes(suffix: str, coordinates: Sequence[str]) -> list[str] | None:
     """Split `xxt` or `theta_theta` into coordinates; underscores between them are optional."""
-    if not suffix:
-        return []
     for coordinate in sorted(coordinates, key=len, reverse=True):
+        if suffix == coordinate:
+            return [coordinate]
         if suffix.startswith(coordinate):
             rest = _split_axes(suffix.removeprefix(coordinate).removeprefix("_"), coordinates)
             if rest is not None:

@@ -105,7 +105,8 @@ def _import(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
-        raise LcpinnError(f"{file} cannot be imported: {_where(error, file)}{one_line(error)}") from error
+        reason = f"{_where(error, file)}{one_line(error)}"
+        raise LcpinnError(f"{file} cannot be imported: {reason}") from error
     return module
 
 
@@ -141,7 +142,7 @@ def _only_family(file: Path, module: ModuleType) -> type[Family]:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise LcpinnError(f"{file} defines no family: write a class that inherits from lcpinn.Family")
+        raise LcpinnError(f"{file} defines no family: no class there inherits from lcpinn.Family")
     choices = ", ".join(f"{file}:{name}" for name in found)
     raise LcpinnError(f"{file} defines {len(found)} families; say which: {choices}")
 

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 from lcpinn.errors import LcpinnError
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 _REGISTRY: dict[str, type] = {}
 
 
+@dataclass_transform(frozen_default=True)
 def spec(cls: type[T]) -> type[T]:
     """Make a frozen dataclass of the class and register it by its name."""
     made = dataclasses.dataclass(frozen=True)(cls)

@@ -22,7 +22,7 @@ from lcpinn.domain import redraw
 from lcpinn.errors import LcpinnError
 from lcpinn.network.film import chebyshev
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.ladder import choose, damped_steps, damping_ladder
+from lcpinn.optimiser.ladder import ladder_step
 from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
 
@@ -39,8 +39,11 @@ class GaussNewton:
     are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
     The next round redraws a share of the interior rows, points and lambda alike, where the residual
     is large (RAD). It is over when a round settles without a lower held-out loss than the one
-    before. The parameters with the lowest held-out loss are the result. `solver` is one of
-    lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level Cholesky on an accelerator.
+    before. The parameters with the lowest held-out loss are the result.
+
+    With `renew` every compiled block of steps is a round: for the early part of a training, on
+    fewer rows than parameters, where a step costs a tenth and no sample may be learnt by heart.
+    `solver` is one of lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level on an accelerator.
     """
 
     rows: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
@@ -48,6 +51,7 @@ class GaussNewton:
     rounds: int = 20
     redraw: float = 0.5
     overfit: float = 2.0
+    renew: bool = False
     solver: str = "auto"
     ladder: int = 9
     threshold: float = 0.1
@@ -68,7 +72,7 @@ class GaussNewton:
                 "params": params,
                 "batch": batch,
                 "scales": measure(params, batch),
-                "damping": jnp.asarray(1e-2, problem.dtype),
+                "damping": jnp.zeros((), problem.dtype),  # zero: the first step chooses
                 "recent": jnp.full(self.patience, jnp.inf, problem.dtype),
                 "best": params,
                 "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
@@ -115,10 +119,13 @@ class GaussNewton:
     def _round_over(self, state: State) -> bool:
         recent, held = np.asarray(state["recent"]), np.asarray(state["held_out"])
         learnt = np.isfinite(recent[0]) and held[0] > self.overfit * recent[-1]
-        return self._settled(state) or bool(learnt)
+        fresh_start = self.renew and int(state["step"]) > 0
+        return self._settled(state) or bool(learnt) or fresh_start
 
     def _settled(self, state: State) -> bool:
         """Whether the last steps together gained too little to go on with these rows."""
+        if self.renew:
+            return False
         recent = np.asarray(state["recent"])
         if float(state["damping"]) > LARGEST_DAMPING:
             return True
@@ -134,24 +141,19 @@ def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[Sta
     """`num` steps on the state's rows; stops early when the round has settled."""
     batch, scales = state["batch"], state["scales"]
     flat, unravel = ravel_pytree(state["params"])
-    rows = lambda v: scaled_rows(setup, unravel(v), batch, scales)
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         theta, damping, recent, count = carry
-        r, jacobian = rows_and_jacobian(setup, unravel, theta, batch, scales)
-        # The first damping is relative to the size of the problem.
-        size = jnp.sum(jacobian**2) / theta.size
-        centre = jnp.where(state["step"] + count == 0, 1e-3 * size, damping)
-        ladder = damping_ladder(centre, self.ladder)
-        steps = damped_steps(jacobian, r, ladder, centre, self.solver_here())
-        losses = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(steps.directions)
-        now = jnp.sum(r**2)
-        index, accept = choose(losses, now, steps.predicted, self.threshold)
-        # `where` alone would keep a NaN out too, but only if the accepted candidate is finite.
-        theta = jnp.where(accept, theta + steps.directions[index], theta)
-        damping = jnp.where(accept, ladder[index], 30 * centre)
-        after = jnp.where(accept, losses[index], now)
-        return theta, damping, jnp.append(recent[1:], after), count + 1
+        theta, damping, loss = ladder_step(
+            lambda v: scaled_rows(setup, unravel(v), batch, scales),
+            lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
+            theta,
+            damping,
+            num=self.ladder,
+            threshold=self.threshold,
+            solver=self.solver_here(),
+        )
+        return theta, damping, jnp.append(recent[1:], loss), count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:
         _, damping, recent, count = carry

@@ -1,0 +1,162 @@
+"""Gauss-Newton: steps against dense least squares, and what it must survive."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from jax.flatten_util import ravel_pytree
+from toy import Coupled, Oscillator
+
+from lcpinn.batch import Sampling, fixed
+from lcpinn.families import FAMILIES
+from lcpinn.network import MLP, FiLM
+from lcpinn.optimiser import Setup
+from lcpinn.optimiser.gauss_newton import row_scales, rows_and_jacobian, scaled_rows
+from lcpinn.optimiser.ladder import (
+    SOLVERS,
+    choose,
+    damped_steps,
+    damping_ladder,
+    gram,
+    ladder_step,
+)
+from lcpinn.rows import Problem
+from lcpinn.weighting import Conditional, Fixed
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def random_problem(num_rows, num_params, decades, seed=0):
+    """A Jacobian with singular values over so many decades, and rows."""
+    rng = np.random.default_rng(seed)
+    left = np.linalg.qr(rng.normal(size=(num_rows, min(num_rows, num_params))))[0]
+    right = np.linalg.qr(rng.normal(size=(num_params, min(num_rows, num_params))))[0]
+    values = 10.0 ** -np.linspace(0, decades, min(num_rows, num_params))
+    return (left * values) @ right.T, rng.normal(size=num_rows)
+
+
+def dense_step(jacobian, rows, damping):
+    """The same step by scipy, from the augmented system, which does not square the condition."""
+    num = jacobian.shape[1]
+    system = np.concatenate([jacobian, np.sqrt(damping) * np.eye(num)])
+    target = np.concatenate([-rows, np.zeros(num)])
+    return scipy.linalg.lstsq(system, target, lapack_driver="gelsy", cond=1e-18)[0]
+
+
+@pytest.mark.parametrize(
+    ("solver", "decades", "centre", "tolerance"),
+    [
+        ("qr", 1, 1e-3, 1e-11),
+        ("qr", 7, 1e-12, 1e-6),
+        ("two-level", 1, 1e-3, 1e-11),
+        ("two-level", 6, 1e-10, 1e-6),
+        ("cholesky", 1, 1e-3, 1e-11),
+        ("cholesky", 4, 1e-6, 1e-6),
+    ],
+)
+@pytest.mark.parametrize("shape", [(90, 30), (40, 40)])
+def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shape):
+    jacobian, rows = random_problem(*shape, decades)
+    ladder = damping_ladder(jnp.asarray(centre), 9)
+    steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[4], solver)
+    for damping, direction, predicted in zip(ladder, steps.directions, steps.predicted, strict=True):
+        expected = dense_step(jacobian, rows, float(damping))
+        assert np.linalg.norm(direction - expected) <= tolerance * np.linalg.norm(expected)
+        decrease = np.sum(rows**2) - np.sum((rows + jacobian @ expected) ** 2)
+        assert predicted == pytest.approx(decrease, rel=1e-5)
+
+
+@pytest.mark.parametrize("decades", [1, 4])
+def test_sample_space_gives_the_same_steps(decades):
+    jacobian, rows = random_problem(20, 50, decades)
+    ladder = damping_ladder(jnp.asarray(1e-4), 5)
+    steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], "qr")
+    for damping, direction, predicted in zip(ladder, steps.directions, steps.predicted, strict=True):
+        expected = dense_step(jacobian, rows, float(damping))
+        np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+        decrease = np.sum(rows**2) - np.sum((rows + jacobian @ expected) ** 2)
+        assert predicted == pytest.approx(decrease, rel=1e-6)
+
+
+def test_gram_in_blocks_is_the_product():
+    matrix = np.random.default_rng(1).normal(size=(50, 301))
+    np.testing.assert_allclose(gram(jnp.asarray(matrix)), matrix.T @ matrix, atol=1e-12)
+
+
+def test_the_boldest_trustworthy_step_is_taken():
+    # Dampings grow along the ladder. The third candidate breaks the walk from the large end, so the
+    # first, which also looks good, is not reached.
+    losses, predicted = jnp.array([0.1, 0.2, 0.99, 0.5, 0.7]), jnp.full(5, 0.9)
+    index, accept = choose(losses, jnp.asarray(1.0), predicted, 0.1)
+    assert (int(index), bool(accept)) == (3, True)
+
+
+@pytest.mark.parametrize("bad", [jnp.nan, jnp.inf])
+@pytest.mark.parametrize("where", range(5))
+def test_a_candidate_that_is_not_finite_is_never_taken(bad, where):
+    losses = jnp.full(5, 0.5).at[where].set(bad)
+    index, accept = choose(losses, jnp.asarray(1.0), jnp.full(5, 0.5), 0.1)
+    assert not bool(accept) or bool(jnp.isfinite(losses[index]))
+    assert bool(accept) == (where != 4)
+
+
+def solve(rows, theta, solver, steps=60):
+    jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
+    step = jax.jit(lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver))
+    theta, damping, loss = jnp.asarray(theta), jnp.zeros(()), jnp.inf
+    for _ in range(steps):
+        theta, damping, loss = step(theta, damping)
+    return np.asarray(theta), float(loss)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rosenbrock(solver):
+    theta, loss = solve(lambda v: jnp.stack([10 * (v[1] - v[0] ** 2), 1 - v[0]]), [-1.2, 1.0], solver)
+    np.testing.assert_allclose(theta, [1, 1], atol=1e-6)
+    assert loss < 1e-14
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_rank_deficient_problem_converges(solver):
+    # Three parameters of which only one combination matters.
+    rows = lambda v: jnp.stack([jnp.exp(v.sum()) - 2, v.sum() ** 2 - jnp.log(2.0) ** 2, 0 * v[0]])
+    theta, loss = solve(rows, [0.3, -0.1, 0.05], solver)
+    assert loss < 1e-20
+    assert theta.sum() == pytest.approx(np.log(2), abs=1e-9)
+
+
+def test_a_region_without_values_is_not_entered():
+    # log of a negative number is NaN: every bold candidate from here lands there.
+    rows = lambda v: jnp.stack([jnp.log(v[0]) + 3, jnp.log(v[0]) ** 3])
+    theta, loss = solve(rows, [5.0], "qr", steps=40)
+    assert np.isfinite(theta).all()
+    assert np.isfinite(loss)
+    assert loss < float(jnp.sum(rows(jnp.array([5.0])) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("family", "weighting"),
+    [(Oscillator(), Fixed({"start": 3.0})), (Coupled(), Fixed({})), (FAMILIES["burgers"](), Conditional())],
+    ids=["oscillator", "coupled", "burgers"],
+)
+def test_jacobian_of_the_rows(family, weighting):
+    problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), reach=2.0), jnp.float64)
+    setup = Setup(problem, weighting, Sampling(), Sampling(), Sampling())
+    batch = fixed(family, Sampling(6, 4, 1, "collocation"), jnp.float64)
+    params = jax.jit(problem.init)(jax.random.PRNGKey(0))
+    scales = jax.jit(lambda p: row_scales(setup, p, batch))(params)
+    theta, unravel = ravel_pytree(params)
+    theta = theta + 0.1 * jax.random.normal(jax.random.PRNGKey(1), theta.shape)
+    rows = jax.jit(lambda v: scaled_rows(setup, unravel(v), batch, scales))
+    found, jacobian = jax.jit(lambda v: rows_and_jacobian(setup, unravel, v, batch, scales))(theta)
+    np.testing.assert_allclose(found, rows(theta), rtol=1e-12, atol=1e-14)
+    size = 1e-6
+    for i in range(0, theta.size, 7):
+        ahead, behind = rows(theta.at[i].add(size)), rows(theta.at[i].add(-size))
+        column = (ahead - behind) / (2 * size)
+        np.testing.assert_allclose(jacobian[:, i], column, atol=1e-7 * (1 + np.abs(column).max()))
