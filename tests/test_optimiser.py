@@ -98,7 +98,7 @@ def assert_keeps_its_types(stage, params):
 
 
 def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
-    rate, final, steps, clip = 3e-2, 1e-3, 6, 4.0
+    rate, final, steps, clip = 3e-2, 1e-3, 5, 4.0
     with jax.enable_x64(True):
         setup = make(Decay(), "float64", Fixed({"start": 3.0}))
         stage = Adam(steps=steps, rate=rate, final_rate=final, clip=clip, block=2).build(setup)
@@ -124,12 +124,12 @@ def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
 
         assert min(norms) < clip < max(norms)  # some steps are clipped and some are not
         np.testing.assert_allclose(ravel_pytree(state["params"])[0], theta, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose([i["loss"] for i in infos], losses[1::2], rtol=1e-9)
-        for info in infos:
+        for info, loss in zip(infos, (losses[1], losses[3], losses[4]), strict=True):
+            np.testing.assert_allclose(info["loss"], loss, rtol=1e-9)
             assert set(info["terms"]) == {"equation", "start"}
             np.testing.assert_allclose(sum(info["terms"].values()), info["loss"], rtol=1e-12)
         assert_keeps_its_types(stage, start(setup))
-    assert reason == "6 steps done"
+    assert reason == "5 steps done"
     assert int(state["step"]) == steps
 
 

@@ -158,7 +158,7 @@ def start(
     \b
     lcpinn families                  what is built in
     lcpinn train helmholtz-1d        for every wavenumber at once
-    lcpinn predict runs/helmholtz-1d-paper-seed0 --at k=3.25
+    lcpinn predict runs/helmholtz-1d-fast-seed0 --at k=3.25
     lcpinn check my_pde.py:MyFamily  before training a family of your own
     """
     enable_cache()
@@ -194,7 +194,7 @@ def _table_of(known: Mapping[str, Family], *, wide: bool) -> Table:
         facts = (
             _ranges(family.domain.ranges),
             _ranges(family.parameters.ranges) or ["(loss weights)"],
-            [name if name in family.terms else f"{name} (imposed)" for name in family.term_names],
+            family.term_names,
         )
         if wide:
             table.add_row(name, _equation(family), *("\n".join(fact) for fact in facts))
@@ -283,7 +283,7 @@ def train(
             again |= {"--seconds": seconds, "--out": out}
             _fail(_interrupted(family, again, out), 130)
         result = read_json(out / "result.json")
-    files = [str(out / name) for name in (*OURS, "solution.png") if (out / name).exists()]
+    files = [str(out / name) for name in OURS if (out / name).exists()]
     if as_json:
         _print_json({**result, "paper": paper_row(found), "files": files})
         return
@@ -352,7 +352,7 @@ def evaluate(
     """Errors of a trained network against the exact or reference solution.
 
     \b
-    lcpinn evaluate runs/helmholtz-1d-paper-seed0
+    lcpinn evaluate runs/helmholtz-1d-fast-seed0
     lcpinn evaluate model.safetensors --family my_pde.py:MyFamily --json
     """
     with _blaming(family):
@@ -503,10 +503,10 @@ def predict(
     """Values of a trained network at any points and parameters.
 
     \b
-    lcpinn predict runs/helmholtz-1d-paper-seed0 --at k=3.25
+    lcpinn predict runs/helmholtz-1d-fast-seed0 --at k=3.25
     lcpinn predict model.safetensors --at k=3.25 --grid x=200,y=50 -o u.npz
     lcpinn predict model.safetensors --points where.csv -o u.csv
-    lcpinn predict runs/burgers-paper-seed0 --at t=0.5 --grid x=400
+    lcpinn predict runs/burgers-fast-seed0 --at t=0.5 --grid x=400
     """
     if out is not None and out.suffix not in (".csv", ".npz"):
         raise LcpinnError(f"-o {out}: write .csv or .npz")

@@ -433,6 +433,25 @@ class Family(metaclass=_Built):
     def _exact(self) -> Callable[[Any, Any], Array]:
         return jax.jit(jax.vmap(lambda p, lam: self.call("exact", p, lam), (0, None)))
 
+    def is_linear(self) -> bool:
+        """Whether every interior term is an affine function of the outputs and their derivatives.
+
+        Asked numerically: the second difference of an affine function vanishes.
+        """
+        terms = [t for t in self.all_terms.values() if not t.faces and t.name != "data"]
+        rng = np.random.default_rng(0)
+        with jax.enable_x64(True):
+            point = jnp.asarray(self.domain.from_unit(rng.uniform(0.2, 0.8, self.domain.dim)))
+            lam = jnp.asarray(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
+            for term in terms:
+                orders = self.orders([term])
+                a, b = (jnp.asarray(rng.normal(size=(len(orders), len(self.outputs)))) for _ in "ab")
+                at = lambda s, t=term, o=orders: t.residual(s, o, point, lam)
+                bend = at(a + b) - at(a) - at(b) + at(0 * a)
+                if bool(jnp.any(jnp.abs(bend) > 1e-8 * (1 + jnp.abs(at(a + b))))):
+                    return False
+        return True
+
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
         """The exact or reference solution (n, outputs) at points (n, dim) and one setting (p,)."""
         if self.exact is not None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
@@ -32,9 +33,15 @@ def meter(show: bool) -> Meter:
 
 def words(numbers: dict[str, Any]) -> str:
     """Loss and its terms, and whatever else the optimiser reports, in one line."""
-    parts = [f"{k} {float(v):.2e}" for k, v in numbers.items() if k != "terms"]
+    hidden = ("terms", "seconds_left")
+    parts = [f"{k} {_number(v)}" for k, v in numbers.items() if k not in hidden]
     terms = ", ".join(f"{k} {float(v):.1e}" for k, v in numbers.get("terms", {}).items())
     return "  ".join(parts) + (f"  ({terms})" if terms else "")
+
+
+def _number(value: Any) -> str:
+    whole = np.issubdtype(np.asarray(value).dtype, np.integer)
+    return str(int(value)) if whole else f"{float(value):.2e}"
 
 
 class Silent:
@@ -71,7 +78,7 @@ class Lines(Silent):
         if now - self.last >= self.every or step >= self.total:
             self.last = now
             pace = (now - self.begun) / max(step - self.first, 1)
-            left = pace * (self.total - step)
+            left = min(pace * (self.total - step), float(numbers.get("seconds_left", np.inf)))
             self.say(f"{self.title}: {step}/{self.total}  {words(numbers)}  {left:.0f} s left")
 
     def say(self, line: str) -> None:
@@ -85,7 +92,7 @@ class Bar:
         self.progress = _WithNumbers(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[count]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -105,11 +112,21 @@ class Bar:
     def start(self, title: str, total: int, step: int) -> None:
         self._clear()
         self.progress.numbers = "compiling"
-        self.task = self.progress.add_task(title, total=total, completed=step)
+        self.total, self.begun = total, time.monotonic()
+        self.task = self.progress.add_task(
+            title, total=total, completed=step, count=f"{step}/{total}"
+        )
 
     def update(self, step: int, numbers: dict[str, Any]) -> None:
         self.progress.numbers = words(numbers)
-        self.progress.update(self.task, completed=step)
+        left = numbers.get("seconds_left")
+        if left is None:
+            self.progress.update(self.task, completed=step, count=f"{step}/{self.total}")
+            return
+        # A phase with a time budget is as far as its clock is, not its steps.
+        spent = time.monotonic() - self.begun
+        total = spent + float(left)
+        self.progress.update(self.task, completed=spent, total=total, count=f"step {step}")
 
     def say(self, line: str) -> None:
         self.progress.console.print(line, highlight=False, markup=False)

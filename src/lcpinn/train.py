@@ -127,7 +127,8 @@ class _Training:
 
     def _record(self, step: int, info: dict[str, Any]) -> None:
         self.shown.update(step, info)
-        plain = jax.tree.map(float, info)
+        # The clock is for people; without it the log of a resumed run equals that of a whole one.
+        plain = {k: jax.tree.map(float, v) for k, v in info.items() if k != "seconds_left"}
         self.directory.log({"phase": self.phase + 1, "step": step, **plain})
 
     def _checkpoint(self, state: Any) -> None:

@@ -1,8 +1,10 @@
 """Optimisers: each a plain value that builds a `Stage`, and wrappers around them."""
 
 from lcpinn.optimiser.adam import Adam
+from lcpinn.optimiser.gauss_newton import GaussNewton
 from lcpinn.optimiser.lbfgs import LBFGS
+from lcpinn.optimiser.restarts import Restarts
 from lcpinn.optimiser.revert import RevertOnWorse
 from lcpinn.optimiser.stage import Phase, Setup, Stage
 
-__all__ = ["LBFGS", "Adam", "Phase", "RevertOnWorse", "Setup", "Stage"]
+__all__ = ["LBFGS", "Adam", "GaussNewton", "Phase", "Restarts", "RevertOnWorse", "Setup", "Stage"]

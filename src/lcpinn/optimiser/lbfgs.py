@@ -43,7 +43,8 @@ class LBFGS:
         def init(params: Params, key: Array) -> State:
             del key  # nothing here is random
             # Optax starts with weakly typed scalars; left so, the second call would compile again.
-            strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), optimiser.init(params))
+            memory = optimiser.init(params)
+            strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), memory)
             return {
                 "params": params,
                 "memory": strong,
