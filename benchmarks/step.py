@@ -69,9 +69,7 @@ def measure(protocol: Protocol, steps: int, *, torch: bool, rounds: int = ROUNDS
     if torch:
         from benchmarks.torch_step import TorchStep
 
-        twin = TorchStep(
-            protocol.sampling, protocol.network, Adam(), BOUNDARY_WEIGHT, num_cores()
-        )
+        twin = TorchStep(protocol.sampling, protocol.network, Adam(), BOUNDARY_WEIGHT, num_cores())
         result["same"] = same(setup, twin)
         contenders["torch"] = lambda: timed(lambda: twin.run(block)) / block
     result["ms_per_step"] = in_turn(contenders, rounds)

@@ -303,6 +303,7 @@ def test_a_directory_with_another_run(refused, home, args, says):
 def test_a_damaged_checkpoint(refused, home, spoil):
     file = home / "run" / "checkpoint.safetensors"
     file.write_bytes(spoil(file.read_bytes()))
+    (home / "run" / "result.json").unlink()  # as if it had been interrupted
     command = ("train", "decay.py", *SMOKE, "--out", "run", "--resume")
     refused(*command, says=["checkpoint.safetensors is", "damaged"])
 

@@ -64,7 +64,9 @@ def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shap
     jacobian, rows = random_problem(*shape, decades)
     ladder = damping_ladder(jnp.asarray(centre), 9)
     steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[4], solver)
-    for damping, direction, predicted in zip(ladder, steps.directions, steps.predicted, strict=True):
+    for damping, direction, predicted in zip(
+        ladder, steps.directions, steps.predicted, strict=True
+    ):
         expected = dense_step(jacobian, rows, float(damping))
         assert np.linalg.norm(direction - expected) <= tolerance * np.linalg.norm(expected)
         decrease = np.sum(rows**2) - np.sum((rows + jacobian @ expected) ** 2)
@@ -76,7 +78,9 @@ def test_sample_space_gives_the_same_steps(decades):
     jacobian, rows = random_problem(20, 50, decades)
     ladder = damping_ladder(jnp.asarray(1e-4), 5)
     steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], "qr")
-    for damping, direction, predicted in zip(ladder, steps.directions, steps.predicted, strict=True):
+    for damping, direction, predicted in zip(
+        ladder, steps.directions, steps.predicted, strict=True
+    ):
         expected = dense_step(jacobian, rows, float(damping))
         np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
         decrease = np.sum(rows**2) - np.sum((rows + jacobian @ expected) ** 2)
@@ -116,7 +120,9 @@ def solve(rows, theta, solver, steps=60):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_rosenbrock(solver):
-    theta, loss = solve(lambda v: jnp.stack([10 * (v[1] - v[0] ** 2), 1 - v[0]]), [-1.2, 1.0], solver)
+    theta, loss = solve(
+        lambda v: jnp.stack([10 * (v[1] - v[0] ** 2), 1 - v[0]]), [-1.2, 1.0], solver
+    )
     np.testing.assert_allclose(theta, [1, 1], atol=1e-6)
     assert loss < 1e-14
 
@@ -141,7 +147,11 @@ def test_a_region_without_values_is_not_entered():
 
 @pytest.mark.parametrize(
     ("family", "weighting"),
-    [(Oscillator(), Fixed({"start": 3.0})), (Coupled(), Fixed({})), (FAMILIES["burgers"](), Conditional())],
+    [
+        (Oscillator(), Fixed({"start": 3.0})),
+        (Coupled(), Fixed({})),
+        (FAMILIES["burgers"](), Conditional()),
+    ],
     ids=["oscillator", "coupled", "burgers"],
 )
 def test_jacobian_of_the_rows(family, weighting):

@@ -20,7 +20,6 @@ from toy import (
 import lcpinn as lc
 from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.network import MLP, FiLM
-from lcpinn.rows import Problem
 from lcpinn.weighting import Conditional, Fixed
 
 TINY = MLP((3, 2), parameters=FiLM(degree=1))

@@ -70,9 +70,7 @@ def make(family, seed=0, dtype="float64", scale=1.0):
     """A solution with random parameters: every weight and bias matters."""
     protocol, rng = protocol_for(dtype), np.random.default_rng(seed)
     with jax.enable_x64(True):
-        shapes = jax.eval_shape(
-            Problem(family, TINY, jnp.dtype(dtype)).init, jax.random.PRNGKey(0)
-        )
+        shapes = jax.eval_shape(Problem(family, TINY, jnp.dtype(dtype)).init, jax.random.PRNGKey(0))
     params = jax.tree.map(lambda s: scale * rng.normal(size=s.shape).astype(s.dtype), shapes)
     return Solution(family, protocol, params, {"seed": seed})
 

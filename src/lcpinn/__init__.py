@@ -11,7 +11,6 @@ from lcpinn.protocol import Protocol
 from lcpinn.solution import Solution, load
 from lcpinn.train import train
 
-
 __all__ = [
     "Box",
     "Cube",

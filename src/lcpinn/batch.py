@@ -81,7 +81,9 @@ def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
         elif sampling.rule == "sobol":
             batch[where] = _sobol(family, terms[0], sampling, seed, dtype)
         else:
-            raise LcpinnError(f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation")
+            raise LcpinnError(
+                f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation"
+            )
     return batch
 
 

@@ -129,12 +129,16 @@ class Term:
     def indices(self) -> tuple[MultiIndex, ...]:
         return tuple(i for a in self.arguments for i in a.indices)
 
-    def residual(self, series: Array, orders: Orders, point: Array, parameters: Array,
-                 observed: Array | None = None) -> Array:
+    def residual(
+        self,
+        series: Array,
+        orders: Orders,
+        point: Array,
+        parameters: Array,
+        observed: Array | None = None,
+    ) -> Array:
         """The residual's components at one point; series is (len(orders), outputs)."""  # fmt: skip
-        values = [
-            _lookup(a, series, orders, point, parameters, observed) for a in self.arguments
-        ]
+        values = [_lookup(a, series, orders, point, parameters, observed) for a in self.arguments]
         return _components(self.function(*values))
 
 
@@ -254,7 +258,9 @@ class Family(metaclass=_Built):
         }
         self.all_terms = self._collect(title)
         if not self.all_terms:
-            raise LcpinnError(f"{title} has no terms: mark a method with @lc.interior or @lc.on(...)")
+            raise LcpinnError(
+                f"{title} has no terms: mark a method with @lc.interior or @lc.on(...)"
+            )
         void = self._void_terms()
         self.terms = {name: t for name, t in self.all_terms.items() if name not in void}
         self._bind_weights(title)
@@ -269,12 +275,16 @@ class Family(metaclass=_Built):
         for kind, names in kinds:
             for name in names:
                 if name in seen:
-                    raise LcpinnError(f"{title}: the {kind} {name!r} is already the name of {_a(seen[name])}")
+                    raise LcpinnError(
+                        f"{title}: the {kind} {name!r} is already the name of {_a(seen[name])}"
+                    )
                 seen[name] = kind
         for name in (*self.domain.names, *self.parameters.names):
             parsed = parse_derivative(name, self.outputs, self.domain.names)
             if parsed is not None:
-                raise LcpinnError(f"{title}: {seen[name]} {name!r} reads as a derivative; rename it")
+                raise LcpinnError(
+                    f"{title}: {seen[name]} {name!r} reads as a derivative; rename it"
+                )
 
     def _collect(self, title: str) -> dict[str, Term]:
         terms: dict[str, Term] = {}
@@ -331,7 +341,9 @@ class Family(metaclass=_Built):
     def _bind(self, owner: str, method: Callable, allowed: Sequence[str]) -> tuple[Argument, ...]:
         parameters = inspect.signature(method).parameters.values()
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
-            raise LcpinnError(f"{owner!r} of {type(self).__name__}: write its arguments out by name")
+            raise LcpinnError(
+                f"{owner!r} of {type(self).__name__}: write its arguments out by name"
+            )
         return tuple(self._argument(owner, p.name, allowed) for p in parameters)
 
     def _argument(self, owner: str, name: str, allowed: Sequence[str]) -> Argument:
@@ -365,7 +377,8 @@ class Family(metaclass=_Built):
             names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
         close = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {', '.join(names)})"
+        there = ", ".join(names)
+        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {there})"
 
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
@@ -393,7 +406,8 @@ class Family(metaclass=_Built):
         bare = copy.copy(self)
         for hook in HELP:
             setattr(bare, hook, None)
-        bare.__dict__.pop("groups", None)
+        for cached in ("groups", "_exact"):
+            vars(bare).pop(cached, None)
         bare.weights = self._given_weights
         bare._build()
         return bare
@@ -445,7 +459,9 @@ class Family(metaclass=_Built):
             lam = jnp.asarray(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
             for term in terms:
                 orders = self.orders([term])
-                a, b = (jnp.asarray(rng.normal(size=(len(orders), len(self.outputs)))) for _ in "ab")
+                a, b = (
+                    jnp.asarray(rng.normal(size=(len(orders), len(self.outputs)))) for _ in "ab"
+                )
                 at = lambda s, t=term, o=orders: t.residual(s, o, point, lam)
                 bend = at(a + b) - at(a) - at(b) + at(0 * a)
                 if bool(jnp.any(jnp.abs(bend) > 1e-8 * (1 + jnp.abs(at(a + b))))):

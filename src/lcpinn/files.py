@@ -111,7 +111,9 @@ def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
         raise LcpinnError(f"{owner} holds other arrays than expected")
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != np.shape(leaf):
-            raise LcpinnError(f"{owner}: {name} has shape {arrays[name].shape}, not {np.shape(leaf)}")
+            raise LcpinnError(
+                f"{owner}: {name} has shape {arrays[name].shape}, not {np.shape(leaf)}"
+            )
     return jax.tree_util.tree_unflatten(treedef, [jax.numpy.asarray(arrays[n]) for n in names])
 
 
@@ -148,5 +150,3 @@ def _cpu_name() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-

@@ -106,7 +106,7 @@ _NONLINEAR_CPU = {
 }
 _LINEAR_ACCELERATOR = {
     2: _Size((20, 20), 8.0, 3000, 400, "two-level", 9),
-    3: _Size((48, 48), 6.0, 20_000, 2000, "two-level", 9, 7),
+    3: _Size((48, 48, 48), 5.0, 32_768, 2000, "two-level", 9, 7),
     4: _Size((40, 40, 40), 4.0, 24_000, 3000, "two-level", 9),
 }
 _NONLINEAR_ACCELERATOR = {
@@ -192,7 +192,9 @@ def by_name(name: str, family: Family, **options: Any) -> Protocol:
         raise LcpinnError(f"there is no protocol {name!r}; there are {known}")
     try:
         return PROTOCOLS[name](family, **{k: v for k, v in options.items() if v is not None})
-    except TypeError:
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
         given = ", ".join(k for k, v in options.items() if v is not None)
         raise LcpinnError(f"the protocol {name!r} does not take {given}") from None
 

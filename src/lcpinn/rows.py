@@ -108,7 +108,9 @@ class Problem:
             for name, r in residuals.items()
         }
 
-    def rows(self, params: Params, batch: Batch, weights: Mapping[str, Array]) -> Float[Array, " n"]:
+    def rows(
+        self, params: Params, batch: Batch, weights: Mapping[str, Array]
+    ) -> Float[Array, " n"]:
         """All rows in one vector, term after term."""
         parts = []
         for name, r in self.residuals(params, batch).items():
@@ -138,8 +140,16 @@ class Problem:
             bad = np.argwhere(~np.isfinite(np.asarray(r)))
             if len(bad):
                 points = batch[self.family.terms[name].where]
-                at = dict(zip(self.family.domain.names, points.coordinates[bad[0][0], bad[0][1]], strict=True))
-                lam = dict(zip(self.family.parameters.names, points.parameters[bad[0][0]], strict=True))
+                at = dict(
+                    zip(
+                        self.family.domain.names,
+                        points.coordinates[bad[0][0], bad[0][1]],
+                        strict=True,
+                    )
+                )
+                lam = dict(
+                    zip(self.family.parameters.names, points.parameters[bad[0][0]], strict=True)
+                )
                 if self.family.weights is not None:
                     names = (f"weight of {n}" for n in self.family.weights.names)
                     lam |= dict(zip(names, points.weights[bad[0][0]], strict=True))
@@ -173,8 +183,12 @@ def _affine(normalised: Array, ranges: Mapping[str, tuple[float, float]], orders
     slopes = [2 / (high - low) for low, high in ranges.values()]
     coefficients = [normalised]
     for index in orders.indices[1:]:
-        first = np.array([s if sum(index) == 1 and n else 0.0 for s, n in zip(slopes, index, strict=True)])
-        coefficients.append(jnp.broadcast_to(jnp.asarray(first, normalised.dtype), normalised.shape))
+        first = np.array(
+            [s if sum(index) == 1 and n else 0.0 for s, n in zip(slopes, index, strict=True)]
+        )
+        coefficients.append(
+            jnp.broadcast_to(jnp.asarray(first, normalised.dtype), normalised.shape)
+        )
     return Series(orders, jnp.stack(coefficients))
 
 

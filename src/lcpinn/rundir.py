@@ -1,11 +1,11 @@
 """A run's directory: what was asked for, the numbers along the way, and where to go on from.
 
-    run.json                 family, protocol, seed, versions, device: what this run is
-    metrics.jsonl            one line per compiled call
-    checkpoint.safetensors   the optimiser's whole state, replaced atomically
-    model.safetensors        the trained network
-    result.json              errors, times, why it stopped
-    solution.png             a picture of it
+run.json                 family, protocol, seed, versions, device: what this run is
+metrics.jsonl            one line per compiled call
+checkpoint.safetensors   the optimiser's whole state, replaced atomically
+model.safetensors        the trained network
+result.json              errors, times, why it stopped
+solution.png             a picture of it
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class RunDirectory:
         self.identity = fingerprint({k: run[k] for k in ("family", "protocol", "seed")})
         self.saved_at = time.monotonic()
         self.metrics_size = 0
+        self.found = False  # whether the directory held this run before
 
     def open(self, *, resume: bool, overwrite: bool) -> None:
         """Create the directory, or check that it holds this very run."""
@@ -67,13 +68,19 @@ class RunDirectory:
         if not resume:
             what = f"{held.get('family', {}).get('name')}, seed {held.get('seed')}"
             raise LcpinnError(
-                f"{self.path} already holds a run ({what}); go on with it by --resume, replace it by "
-                "--overwrite, or choose another --out"
+                f"{self.path} already holds a run ({what}); go on with it by --resume, "
+                "replace it by --overwrite, or choose another --out"
             )
         if held.get("identity") != self.identity:
             differ = [k for k in ("family", "protocol", "seed") if held.get(k) != self.run[k]]
             what = " and ".join(differ)
             raise LcpinnError(f"{self.path} holds another run: it differs in its {what}")
+        self.found = True
+
+    def finished(self) -> bool:
+        """Whether this very run was found in the directory and had come to its end."""
+        ends = ("model.safetensors", "result.json")
+        return self.path is not None and self.found and all((self.path / n).exists() for n in ends)
 
     # Checkpoints.
 
@@ -117,5 +124,7 @@ class RunDirectory:
             with (self.path / "metrics.jsonl").open("ab") as stream:
                 stream.write(content)
         except OSError as error:
-            raise LcpinnError(f"could not write {self.path}/metrics.jsonl: {error.strerror}") from None
+            raise LcpinnError(
+                f"could not write {self.path}/metrics.jsonl: {error.strerror}"
+            ) from None
         self.metrics_size += len(content)

@@ -33,15 +33,15 @@ class Solution:
     with the mean over `shots` draws of them, or one slice with `weights={...}`.
     """
 
-    def __init__(
-        self, family: Family, protocol: Protocol, params: Params, run: Mapping[str, Any]
-    ):
+    def __init__(self, family: Family, protocol: Protocol, params: Params, run: Mapping[str, Any]):
         self.family, self.protocol, self.run = family, protocol, dict(run)
         self.params = jax.tree.map(np.asarray, params)
         self._warned = False
 
     def __repr__(self) -> str:
-        return f"<solution of {self.family.name}: {self.num_params} parameters, {self.protocol.name}>"
+        return (
+            f"<solution of {self.family.name}: {self.num_params} parameters, {self.protocol.name}>"
+        )
 
     @property
     def num_params(self) -> int:
@@ -118,10 +118,14 @@ class Solution:
         needed = (*coordinates, *parameters)
         for name in named:
             if name not in needed:
-                raise LcpinnError(f"no such argument as {name!r}; the solution takes {', '.join(needed)}")
+                raise LcpinnError(
+                    f"no such argument as {name!r}; the solution takes {', '.join(needed)}"
+                )
         missing = [name for name in needed if name not in named]
         if missing:
-            raise LcpinnError(f"missing {', '.join(missing)}; the solution takes {', '.join(needed)}")
+            raise LcpinnError(
+                f"missing {', '.join(missing)}; the solution takes {', '.join(needed)}"
+            )
         try:
             arrays = {name: np.asarray(named[name], dtype=np.float64) for name in needed}
             shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
@@ -148,11 +152,13 @@ class Solution:
             ranges = ", ".join(f"{n} in [{a:g}, {b:g}]" for n, (a, b) in prior.ranges.items())
             asked = ", ".join(f"{n} = {v:g}" for n, v in worst.items())
             warnings.warn(
-                f"{asked} lies outside what was trained ({ranges})", OutsidePriorWarning, stacklevel=5
+                f"{asked} lies outside what was trained ({ranges})",
+                OutsidePriorWarning,
+                stacklevel=5,
             )
 
     def _draws(self, weights: Mapping[str, float] | None, shots: int | None) -> np.ndarray:
-        """The loss weights to average over, (shots, m); one row without any where there are none."""
+        """The loss weights to average over, (shots, m); one empty row where there are none."""
         prior = self.family.weights
         if prior is None:
             if weights is not None or shots is not None:
@@ -165,7 +171,9 @@ class Solution:
             return prior.sobol(shots, seed=0)
         unknown = [n for n in weights if n not in prior.names]
         if unknown:
-            raise LcpinnError(f"weight {unknown[0]!r} names no term; there are {', '.join(prior.names)}")
+            raise LcpinnError(
+                f"weight {unknown[0]!r} names no term; there are {', '.join(prior.names)}"
+            )
         one = np.array([[float(weights.get(n, 0.0)) for n in prior.names]])
         if not bool(np.asarray(prior.contains(one)).all()) and not self._warned:
             self._warned = True
@@ -295,8 +303,8 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
     if family is None:
         if held["name"] not in FAMILIES:
             raise LcpinnError(
-                f"{path} is a model of {held['class']}, which is not built in; pass the family that "
-                "it was trained for (family=... in Python, --family file.py:Class)"
+                f"{path} is a model of {held['class']}, which is not built in; pass the family "
+                "that it was trained for (family=... in Python, --family file.py:Class)"
             )
         family = FAMILIES[held["name"]]()
     protocol = from_plain(header["protocol"])
@@ -309,6 +317,8 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
             f"(they differ in {', '.join(differ)})"
         )
     with jax.enable_x64(True):
-        like = jax.eval_shape(Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0))
+        like = jax.eval_shape(
+            Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0)
+        )
         params = unflatten(arrays, like, str(path))
     return Solution(family, protocol, params, header["run"])

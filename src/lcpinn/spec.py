@@ -54,7 +54,9 @@ def from_plain(data: Any) -> Any:
     try:
         return cls(**fields)
     except TypeError as error:
-        raise LcpinnError(f"this version of lcpinn reads {data['type']} differently: {error}") from None
+        raise LcpinnError(
+            f"this version of lcpinn reads {data['type']} differently: {error}"
+        ) from None
 
 
 def fingerprint(value: Any) -> str:

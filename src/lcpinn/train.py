@@ -20,7 +20,7 @@ from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
 from lcpinn.rundir import RunDirectory
-from lcpinn.solution import Solution, signature
+from lcpinn.solution import Solution, load, signature
 from lcpinn.spec import describe, to_plain
 
 
@@ -38,7 +38,8 @@ def train(
     """Train one network for the whole family and return its solution.
 
     With `out` the run is kept in that directory, with a checkpoint every `checkpoint_every`
-    seconds; `resume=True` goes on from the last one, and ends as if it had never been interrupted.
+    seconds; `resume=True` goes on from the last one, and ends as if it had never been interrupted
+    (of a run that is finished it returns the result).
     JAX's double precision is switched on for the length of the call if the protocol asks for it.
     """
     if not isinstance(family, Family):
@@ -56,6 +57,8 @@ def train(
     }
     directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)
     directory.open(resume=resume, overwrite=overwrite)
+    if resume and directory.finished():
+        return load(Path(out or "."), family)
     begun = time.perf_counter()
     with jax.enable_x64(protocol.dtype == "float64"), meter(progress) as shown:
         trained = _Training(family, protocol, seed, directory, shown).run()

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
-from lcpinn.family import Evaluation, Family, interior, on
+from lcpinn.family import HELP, Evaluation, Family, interior, on
 from lcpinn.reference import finite_volume
 
 EARLIEST = 1e-14  # added to t, so that ξ exists at t = 0
@@ -36,7 +36,8 @@ class BuckleyLeverett(Family):
         self.mobility = mobility
         self.viscosity = viscosity
         if viscosity == 0:  # no layer at the corner to be lifted
-            self.features = self.ansatz = self.collocate = self.scale = None
+            for hook in HELP:
+                setattr(self, hook, None)
 
     @interior
     def equation(self, s: Array, s_t: Array, s_x: Array, s_xx: Array) -> Array:
@@ -55,9 +56,10 @@ class BuckleyLeverett(Family):
         total = s**2 + self.mobility * (1 - s) ** 2
         return 2 * self.mobility * (s / total) * ((1 - s) / total)
 
-    # Near the corner the solution is a function of ξ = x / √(4εt) alone, and only in τ = √t and ξ is
-    # it smooth. The ansatz carries that layer, erfc(ξ), and lets the network add to it only behind
-    # an envelope that runs ahead of the front: a wrong state there would cost almost no residual.
+    # Near the corner the solution is a function of ξ = x / √(4εt) alone, and it is smooth only in
+    # τ = √t and ξ. The ansatz carries that layer, erfc(ξ), and lets the network add to it only
+    # behind an envelope that runs ahead of the front: a wrong state there would cost almost no
+    # residual. The condition at the inlet stays soft, so that its weight means something.
 
     def similarity(self, t: Array, x: Array) -> tuple[Array, Array]:
         """τ and ξ, finite at t = 0 too."""

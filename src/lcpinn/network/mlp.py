@@ -38,7 +38,12 @@ class MLP:
     reach: float = 0.0
 
     def init(
-        self, key: Array, num_features: int, num_outputs: int, dims: dict[str, int], dtype: DTypeLike
+        self,
+        key: Array,
+        num_features: int,
+        num_outputs: int,
+        dims: dict[str, int],
+        dtype: DTypeLike,
     ) -> Params:
         """Xavier-uniform matrices, zero biases; each role's generator after its own rule."""
         keys = iter(jax.random.split(key, len(self.widths) + 1 + len(dims)))

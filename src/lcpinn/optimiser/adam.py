@@ -99,5 +99,5 @@ def adam_step(
         "key": state["key"],
         "step": state["step"] + 1,
     }
-    healthy = jnp.isfinite(value) & jnp.isfinite(optax.global_norm(gradient))
+    healthy = jnp.isfinite(value) & jnp.isfinite(optax.tree.norm(gradient))
     return jax.tree.map(lambda new, old: jnp.where(healthy, new, old), after, state), (value, terms)

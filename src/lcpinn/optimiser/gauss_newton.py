@@ -194,7 +194,9 @@ def _compare(setup: Setup, held_out: Batch, state: State) -> State:
     now = jnp.sum(scaled_rows(setup, state["params"], held_out, state["scales"]) ** 2)
     _, best, settled = state["held_out"]
     better = now < best
-    kept = jax.tree.map(lambda new, old: jnp.where(better, new, old), state["params"], state["best"])
+    kept = jax.tree.map(
+        lambda new, old: jnp.where(better, new, old), state["params"], state["best"]
+    )
     return {**state, "best": kept, "held_out": jnp.stack([now, jnp.minimum(now, best), settled])}
 
 
@@ -220,7 +222,7 @@ def _row_factor(
     family = setup.problem.family
     points = batch[family.terms[name].where]
     scale = jnp.exp(-0.5 * (_scale_features(setup, points) @ scales[name]))[:, None]
-    if family.scale is not None and not family.terms[name].faces:
+    if family.scale is not None and family.terms[name].where == "interior":
         over = jax.vmap(jax.vmap(lambda p, lam: family.call("scale", p, lam)[0], (0, None)))
         scale = scale * over(points.coordinates, points.parameters)
     return jnp.sqrt(weight * points.quadrature) * scale
@@ -246,7 +248,9 @@ def rows_and_jacobian(
             weights, _ = setup.weighting.weigh((), problem.family, single, residuals)
             rows = jnp.concatenate(
                 [
-                    (residuals[n] * _row_factor(setup, single, weights[n], scales, n)[..., None]).ravel()
+                    (
+                        residuals[n] * _row_factor(setup, single, weights[n], scales, n)[..., None]
+                    ).ravel()
                     for n in names
                 ]
             )
@@ -349,9 +353,9 @@ def _redraw(self: GaussNewton, setup: Setup, state: State) -> State:
         "batch": batch,
         "round": state["round"] + 1,
         "recent": jnp.full_like(state["recent"], jnp.inf),
-        "held_out": state["held_out"].at[2].set(
-            jnp.where(settled, state["held_out"][0], state["held_out"][2])
-        ),
+        "held_out": state["held_out"]
+        .at[2]
+        .set(jnp.where(settled, state["held_out"][0], state["held_out"][2])),
         "damping": jnp.clip(state["damping"], max=1e-2) * 10,
     }
 

@@ -20,6 +20,7 @@ With fewer rows than parameters the steps come from sample space, p = -J'(JJ' + 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def gram(matrix: Array, blocks: int = 4) -> Array:
     if jax.default_backend() != "cpu" or size < 64 * blocks:
         return matrix.T @ matrix
     edges = [size * i // blocks for i in range(blocks + 1)]
-    strips = [matrix[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    strips = [matrix[:, a:b] for a, b in itertools.pairwise(edges)]
     upper = [[strips[i].T @ strips[j] for j in range(i, blocks)] for i in range(blocks)]
     full = [
         [upper[i][j - i] if j >= i else upper[j][i - j].T for j in range(blocks)]
@@ -126,9 +127,7 @@ def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Arra
     return second.T @ first.T, c
 
 
-def _all_dampings(
-    factor: Array, c: Array, ladder: Array, centre: Array
-) -> tuple[Array, Array]:
+def _all_dampings(factor: Array, c: Array, ladder: Array, centre: Array) -> tuple[Array, Array]:
     """y and R^-1 y for every m: (I + (m/m0 - 1) H) y = -c with H = m0 R^-T R^-1.
 
     H lies between 0 and I, so that a few dozen conjugate-gradient steps solve to rounding.
@@ -197,7 +196,7 @@ def ladder_step(
     """One step from theta: the next theta, the next damping, and the loss there.
 
     A damping of zero asks for a first value relative to the size of the problem. If no candidate
-    lowers the loss, theta stays and the damping grows; a candidate that is not finite is never taken.
+    lowers the loss, theta stays and the damping grows; one that is not finite is never taken.
     """
     r, jacobian = rows_and_jacobian(theta)
     trace = jnp.sum(jacobian**2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,17 +53,18 @@ class LBFGS:
                 "step": jnp.zeros((), jnp.int32),
                 "stalled": jnp.zeros((), jnp.int32),
                 "loss": loss(params),
-                "gradient": optax.global_norm(slope(params)),
+                "gradient": optax.tree.norm(slope(params)),
             }
 
         def step(state: State) -> State:
             params = state["params"]
+            at: Any
             at, gradient = optax.value_and_grad_from_state(loss)(params, state=state["memory"])
             updates, memory = optimiser.update(
                 gradient, state["memory"], params, value=at, grad=gradient, value_fn=loss
             )
             params = optax.apply_updates(params, updates)
-            after = optax.tree.get(memory, "value")
+            after: Any = optax.tree.get(memory, "value")
             gained = at - after > jnp.finfo(at.dtype).eps * jnp.abs(at)
             return {
                 "params": params,
@@ -69,7 +72,7 @@ class LBFGS:
                 "step": state["step"] + 1,
                 "stalled": jnp.where(gained, 0, state["stalled"] + 1),
                 "loss": after,
-                "gradient": optax.global_norm(optax.tree.get(memory, "grad")),
+                "gradient": optax.tree.norm(optax.tree.get(memory, "grad")),
             }
 
         @jax.jit

@@ -58,7 +58,7 @@ class Restarts:
             return state, {**info, "start": jnp.minimum(state["start"] + 1, self.starts)}
 
         def stopped(state: State, info: Info) -> str | None:
-            # While starts are being tried only the clock may end it: a start that settles is judged.
+            # While starts are tried only the clock may end it: a start that settles is judged.
             reason = inner.stopped(state["now"], info)
             trying = int(state["start"]) < self.starts
             if reason and trying and float(info.get("seconds_left", 1.0)) > 0:

@@ -1,0 +1,166 @@
+"""The benchmark of error against time: its steps, its file and its lines; not its numbers."""
+
+import json
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+
+from benchmarks import frontier
+from benchmarks.frontier import Cost, Snapshot
+from lcpinn.families.helmholtz import Helmholtz
+from lcpinn.protocol import smoke
+from lcpinn.train import train
+
+
+def entry(**curves):
+    stamp = {"device": "a machine", "versions": {}}
+    return {"stamp": stamp, "seconds": 1.0, "paper": {"mean": 1e-3}, "curves": curves}
+
+
+def curve(*errors):
+    return {"points": [{"seconds": i + 1.0, "error": e, "step": i} for i, e in enumerate(errors)]}
+
+
+# Steps.
+
+
+def test_the_steps_fill_the_time():
+    costs, totals = [Cost(5.0, 0.01), Cost(10.0, 0.1)], [50_000, 1_500]
+    steps, block = frontier.scaled_steps(60.0, costs, totals)
+    spent = 15.0 + steps * 0.01 + steps * 1_500 / 50_000 * 0.1
+    assert 60.0 - spent == pytest.approx(0.0, abs=0.5)
+    assert steps % block == 0
+    assert steps // block >= frontier.CALLS
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(1.0, (1, 1)), (1e9, (50_000, 2_000))])
+def test_there_is_at_least_one_step_and_never_more_than_the_paper_has(seconds, expected):
+    assert frontier.scaled_steps(seconds, [Cost(2.0, 0.01)], [50_000]) == expected
+
+
+def test_the_protocol_shrinks_as_a_whole(monkeypatch):
+    monkeypatch.setattr(frontier, "phase_costs", lambda *_, **__: [Cost(1.0, 0.01), Cost(2.0, 0.1)])
+    protocol, timing = frontier.paper_within(Helmholtz(1), 42.1, 0)
+    adam, finish = protocol.phases
+    assert adam.steps == timing["steps"][0] == 3_000  # 39 s at 13 ms, with its share of L-BFGS
+    assert finish.phase.steps == adam.steps * 1_500 // 50_000
+    assert timing["steps_of_the_paper"] == [50_000, 1_500]
+    short, timing = frontier.paper_within(Helmholtz(1), 3.2, 0)
+    assert [type(p).__name__ for p in short.phases] == ["Adam"]
+    assert len(timing["steps"]) == 1
+
+
+def test_a_phase_is_timed():
+    family = Helmholtz(1)
+    costs = frontier.phase_costs(family, smoke(family), 0, least=0.01)
+    assert len(costs) == 2
+    assert all(cost.once > cost.step > 0 for cost in costs)
+
+
+# Curves.
+
+
+def test_points_are_thinned_evenly_in_the_logarithm():
+    taken = [Snapshot(float(t), t, dict) for t in range(1, 101)]
+    kept = [one.step for one in frontier.thinned(taken, 5)]
+    assert kept == [1, 3, 10, 32, 100]
+    assert frontier.thinned(taken[:3], 5) == taken[:3]
+
+
+def test_a_run_ends_where_train_ends():
+    family, said = Helmholtz(1), []
+    frontier.report(family, lambda: smoke(family), 3, lambda **record: said.append(record))
+    points = [record for record in said if "error" in record]
+    seconds = [p["seconds"] for p in points]
+    assert seconds == sorted(seconds)
+    assert [p["step"] for p in points] == [20, 40, 60, 65, 70]
+    trained = train(family, smoke(family), seed=3, progress=False)
+    assert points[-1]["error"] == pytest.approx(trained.evaluate()["mean"], rel=1e-6)
+    assert said[0]["parameters"] == trained.num_params
+    assert len(said[0]["stopped"]) == 2
+
+
+def test_lines_of_json_become_a_curve():
+    lines = ["hello", '{"versions": {"deepxde": "1"}}', '{"seconds": 1, "error": 0.5, "step": 2}']
+    script = f"for line in {lines!r}: print(line)"
+    found = frontier.collect([sys.executable, "-c", script], 60)
+    assert found["points"] == [{"seconds": 1, "error": 0.5, "step": 2}]
+    assert found["versions"] == {"deepxde": "1"}
+    assert frontier._rival_versions({"deepxde": found}) == {"deepxde": "1"}
+
+
+def test_what_could_not_run_says_why():
+    failed = frontier.collect([sys.executable, "-c", "raise SystemExit('no such wheel')"], 60)
+    assert failed["unavailable"] == "exit code 1: no such wheel"
+    silent = frontier.collect([sys.executable, "-c", "pass"], 60)
+    assert silent["unavailable"] == "it ended without a result"
+    begun = 'print(\'{"seconds": 1, "error": 1, "step": 1}\'); raise SystemExit(\'then this\')'
+    broken = frontier.collect([sys.executable, "-c", begun], 60)
+    assert "unavailable" not in broken
+    assert broken["problem"].endswith("then this")
+
+
+def test_a_missing_environment_is_named(tmp_path):
+    given = frontier._parse(["--rivals", "--environment", str(tmp_path)])
+    found = frontier.compete("helmholtz-1d", "scimba", given)
+    assert "--install-rivals" in found["unavailable"]
+    assert frontier.summary(found).startswith("unavailable: no ")
+
+
+# The file.
+
+
+def test_families_are_added_to_a_file_and_replaced_in_it(tmp_path):
+    out = tmp_path / "frontier.json"
+    for name, error in (("burgers", 0.1), ("helmholtz-1d", 0.2), ("burgers", 0.3)):
+        result = frontier.merged(out, name, entry(fast=curve(error)))
+        out.write_text(json.dumps(result))
+    assert list(result["families"]) == ["helmholtz-1d", "burgers"]
+    assert result["families"]["burgers"]["curves"]["fast"]["points"][0]["error"] == 0.3
+    assert "runs" not in result  # which would make it a table of the README
+
+
+def test_every_number_of_families_can_be_drawn(tmp_path):
+    one = entry(fast=curve(0.1, 1e-6), paper=curve(1.0, 0.5), scimba={"unavailable": "no wheel"})
+    for number in (1, 2, 4):
+        families = dict.fromkeys(list(frontier.FAMILIES)[:number], one)
+        path = frontier.draw({"families": families, "stamp": one["stamp"]}, tmp_path / "f.png")
+        assert path.stat().st_size > 1000
+
+
+def test_rivals_are_for_one_family_and_families_are_known():
+    assert frontier.contenders("helmholtz-1d", rivals=True)[2:] == ["deepxde", "scimba"]
+    assert frontier.contenders("burgers", rivals=True) == ["fast", "paper"]
+    with pytest.raises(SystemExit):
+        frontier._parse(["--families", "helmholtz-4d"])
+
+
+def test_the_rivals_solve_the_same_problem():
+    where = spec_from_file_location("problem", frontier.SCRIPTS / "problem.py")
+    problem = module_from_spec(where)
+    where.loader.exec_module(problem)
+    family, x, k = Helmholtz(1), np.linspace(0, 1, 7), 3.25
+    for at in x:
+        ours = float(family.forcing(np.array([at]), k))
+        assert ours == pytest.approx(problem.forcing(at, k), rel=1e-4, abs=1e-4)
+    assert problem.grid_error(problem.exact) == 0
+    assert tuple(family.evaluation.at["k"]) == problem.WAVENUMBERS
+    assert family.evaluation.points == {"x": problem.POINTS}
+
+
+@pytest.mark.slow
+def test_it_runs_from_the_command_line(tmp_path, capsys):
+    out = tmp_path / "new" / "frontier.json"
+    frontier.main(["--families", "schrodinger-1d", "--seconds", "3", "--out", str(out)])
+    result = json.loads(out.read_text())
+    found = result["families"]["schrodinger-1d"]
+    assert {"date", "device", "versions", "seed", "load"} <= set(result["stamp"])
+    assert set(found["curves"]) == {"fast", "paper"}
+    for one in found["curves"].values():
+        assert one["points"][-1]["error"] > 0
+        assert "problem" not in one
+    assert found["curves"]["paper"]["timing"]["steps"][0] >= 1
+    assert out.with_suffix(".png").exists()
+    assert "schrodinger-1d" in capsys.readouterr().out
