@@ -131,7 +131,9 @@ def fast(family: Family, *, seconds: float | None = None) -> Protocol:
         table = _LINEAR_ACCELERATOR if linear else _NONLINEAR_ACCELERATOR
     size = table[min(max(family.domain.dim + family.parameters.dim, 2), 4)]
     # Total degree: with several coefficients the features of lambda multiply.
-    degree = {0: 1, 1: size.degree, 2: 3}.get(family.parameters.dim, 2)
+    degree = {0: 1, 1: size.degree}.get(family.parameters.dim, 2)
+    # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
+    reach = min(size.reach, 1.5) if linear and family.domain.periodic else size.reach
     optimiser = GaussNewton(
         rows=Sampling(size.rows, size.faces, 1, "collocation"),
         steps=3000,
@@ -147,7 +149,7 @@ def fast(family: Family, *, seconds: float | None = None) -> Protocol:
             activation="sine" if linear else "tanh",
             parameters=FiLM(hidden=0, degree=degree),
             weights=Concat(gain=0.0),
-            reach=size.reach,
+            reach=reach,
         ),
         weighting=Conditional() if family.weights is not None else Fixed({}),
         phases=(Restarts(optimiser),),
