@@ -78,7 +78,8 @@ def _error_curves(axis: Axes, solution: Solution) -> None:
         truth = solution.family.truth(points, lam)
         assert truth is not None
         gap = np.abs(_values(solution, points, lam) - truth[:, 0])
-        axis.semilogy(points[:, 0], np.maximum(gap, 1e-18), color=colour, lw=0.9)
+        # Where a condition is imposed exactly the error is zero, which a logarithm cannot show.
+        axis.semilogy(points[:, 0], np.where(gap > 1e-17, gap, np.nan), color=colour, lw=0.9)
     axis.set(xlabel=solution.family.domain.names[0])
     axis.set_title("absolute error", fontsize=10)
 

@@ -1,0 +1,199 @@
+"""The default training: what it chooses, what it reaches, and that it can be interrupted."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy import Coupled, Oscillator
+
+import lcpinn as lc
+from lcpinn.batch import Sampling
+from lcpinn.families import FAMILIES
+from lcpinn.network import MLP, FiLM
+from lcpinn.optimiser import GaussNewton, Restarts
+from lcpinn.optimiser.stage import Stage
+from lcpinn.protocol import Protocol, fast
+from lcpinn.train import make_setup
+from lcpinn.weighting import Fixed
+
+
+class Bar(lc.Family):
+    """u'' = -a² sin(a x), u(0) = 0, u(1) = sin(a), for every a: the solution is sin(a x)."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(1.0, 3.0))
+
+    @lc.interior
+    def equation(self, u_xx, x, a):
+        return u_xx + a**2 * jnp.sin(a * x)
+
+    @lc.on(x=0.0)
+    def left(self, u):
+        return u
+
+    @lc.on(x=1.0)
+    def right(self, u, a):
+        return u - jnp.sin(a)
+
+    def exact(self, x, a):
+        return jnp.sin(a * x)
+
+
+class Bent(Bar):
+    @lc.interior
+    def equation(self, u, u_xx, x, a):
+        return u_xx + u * u
+
+
+SMALL = GaussNewton(
+    rows=Sampling(120, 20, 1, "collocation"), steps=40, solver="qr", ladder=5, block=4
+)
+
+
+def small(phase):
+    return Protocol(
+        name="small",
+        network=MLP((8, 8), "sine", FiLM(0, 3), reach=2.0),
+        weighting=Fixed({}),
+        phases=(phase,),
+        held_out=Sampling(128, 16, 1, "collocation", seed=9),
+        dtype="float64",
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "linear"),
+    [
+        (Bar(), True),
+        (Bent(), False),
+        (Oscillator(), True),
+        (Coupled(), True),
+        (FAMILIES["helmholtz-3d"](), True),
+        (FAMILIES["burgers"](), False),
+        (FAMILIES["buckley-leverett"](), False),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_linear_equations_are_known_as_such(family, linear):
+    assert family.is_linear() is linear
+    assert fast(family).network.activation == ("sine" if linear else "tanh")
+
+
+def test_soft_conditions_reach_many_digits():
+    solution = lc.train(Bar(), small(SMALL), progress=False)
+    error = solution.evaluate()
+    # 200 parameters and a second: far below what first-order training reaches at all.
+    assert error["mean"] < 1e-6
+    assert error["dense_max"] < 1e-5
+
+
+def test_the_held_out_loss_chooses_the_parameters():
+    """What is returned is the best that was seen, not the last."""
+    family = Bar()
+    with jax.enable_x64(True):
+        setup = make_setup(family, small(SMALL))
+        stage = SMALL.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state = stage.init(params, jax.random.PRNGKey(1))
+        seen = []
+        for _ in range(4):
+            state, info = stage.advance(state)
+            seen.append(float(info["validation"]))
+        assert float(state["held_out"][1]) == min(seen)
+        spoilt = {**state, "params": jax.tree.map(lambda a: a + 1.0, state["params"])}
+        kept, note = stage.finish(spoilt)
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), kept, state["best"]))
+        assert f"{min(seen):.2e}" in note
+
+
+def test_a_round_that_has_learnt_its_sample_is_redrawn():
+    """Rows too few for the network: the held-out loss says so, and half of the rows are renewed."""
+    few = dataclasses.replace(SMALL, rows=Sampling(16, 4, 1, "collocation"), patience=3)
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(few))
+        stage = few.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state = stage.init(params, jax.random.PRNGKey(1))
+        first = np.asarray(state["batch"]["interior"].coordinates)
+        while int(state["round"]) == 0:
+            state, info = stage.advance(state)
+            assert stage.stopped(state, info) is None
+        after = np.asarray(state["batch"]["interior"].coordinates)
+        np.testing.assert_array_equal(after[:8], first[:8])
+        assert not np.isin(after[8:], first).any()
+
+
+def mark(params):
+    """What tells one start from another (the generators all start at zero)."""
+    return float(params["layers"][0]["w"][0, 0])
+
+
+def fake(losses):
+    """A stage of six steps whose held-out loss is known: the start's own, divided by the step."""
+
+    def init(params, key):
+        return {"params": params, "step": 0, "held_out": np.full(2, np.inf)}
+
+    def advance(state):
+        step = state["step"] + 1
+        loss = losses[mark(state["params"])] / step
+        return {**state, "step": step, "held_out": np.full(2, loss)}, {"validation": loss}
+
+    def stopped(state, info):
+        return "done" if state["step"] >= 6 else None
+
+    return Stage(6, init, advance, stopped, lambda state: (state["params"], "fake"))
+
+
+def test_the_best_start_goes_on(monkeypatch):
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(SMALL))
+        keys = [jax.random.fold_in(jax.random.PRNGKey(5), i) for i in range(3)]
+        starts = [jax.jit(setup.problem.init)(key) for key in keys]
+        losses = dict(zip(map(mark, starts), (3.0, 1.0, 2.0), strict=True))
+        monkeypatch.setattr(GaussNewton, "build", lambda self, setup: fake(losses))
+        restarts = Restarts(SMALL, starts=3, trial=2).build(setup)
+        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), {}
+        while restarts.stopped(state, info) is None:
+            state, info = restarts.advance(state)
+        params, note = restarts.finish(state)
+        assert mark(params) == mark(starts[1])
+        # Three trials of two steps, and four more of the winner.
+        assert int(state["step"]) == 10
+        assert note == "fake, best of 3 starts"
+
+
+def test_an_interrupted_run_ends_bit_identical(tmp_path):
+    """Gauss-Newton's whole state, rows included, is in the checkpoint."""
+    protocol = small(Restarts(dataclasses.replace(SMALL, steps=16), starts=2, trial=4))
+    whole = lc.train(Bar(), protocol, progress=False, out=tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    calls = []
+    build = Restarts.build
+
+    def interrupted(self, setup):
+        stage = build(self, setup)
+
+        def advance(state):
+            calls.append(1)
+            if len(calls) == 4:
+                raise Stop
+            return stage.advance(state)
+
+        return stage._replace(advance=advance)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Restarts, "build", interrupted)
+        with pytest.raises(Stop):
+            lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", checkpoint_every=0)
+    again = lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", resume=True)
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
+    assert jax.tree.all(same)
+    assert (tmp_path / "cut/metrics.jsonl").read_text() == (
+        tmp_path / "whole/metrics.jsonl"
+    ).read_text()
