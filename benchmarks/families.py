@@ -28,9 +28,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lcpinn.cli import paper_row
 from lcpinn.families import FAMILIES
 from lcpinn.files import read_json, write_json
+from lcpinn.paper import paper_row
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = "fast"

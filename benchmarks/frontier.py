@@ -36,13 +36,13 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.stamp import num_cores, stamp
 from lcpinn import protocol as protocols
-from lcpinn.cli import paper_row
 from lcpinn.evaluation import evaluation_points, grid_values, relative_error
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json, write_json
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Restarts, RevertOnWorse, Stage
+from lcpinn.paper import paper_row
 from lcpinn.plot import COLOURS
 from lcpinn.protocol import Protocol
 from lcpinn.solution import Solution

@@ -20,7 +20,8 @@ from toy import (
 import lcpinn as lc
 from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.families import Helmholtz
-from lcpinn.family import Family, Mark
+from lcpinn.family import Family
+from lcpinn.term import Mark
 
 
 @pytest.fixture(autouse=True)

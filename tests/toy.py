@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import lcpinn as lc
-from lcpinn.family import Family, Mark
+from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
+from lcpinn.term import Mark
 
 SMALL = MLP(widths=(5, 4), parameters=FiLM(hidden=3))
 

@@ -5,10 +5,11 @@ __version__ = "0.1.0"
 from lcpinn import network, optimiser, protocol, weighting
 from lcpinn.domain import Box, Periodic
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
-from lcpinn.family import Data, Evaluation, Family, interior, on
+from lcpinn.family import Data, Evaluation, Family
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex, Uniform
 from lcpinn.protocol import Protocol
 from lcpinn.solution import Solution, load
+from lcpinn.term import interior, on
 from lcpinn.train import train
 
 __all__ = [

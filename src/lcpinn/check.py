@@ -21,12 +21,13 @@ from jaxtyping import Array, Float
 
 from lcpinn.batch import Batch, Points, Sampling, fixed
 from lcpinn.evaluation import evaluation_points, grid_values
-from lcpinn.family import Family, Term
+from lcpinn.family import Family
 from lcpinn.jet import expand
 from lcpinn.locate import in_users_file, one_line
 from lcpinn.network import MLP, FiLM
 from lcpinn.prior import tensor
 from lcpinn.rows import Problem
+from lcpinn.term import Term
 
 TOLERANCE = 1e-8  # of an exact solution's residual, relative to the size of what cancels in it
 NETWORK = MLP(widths=(6, 6), parameters=FiLM(hidden=4))

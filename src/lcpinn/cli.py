@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import math
 import platform
@@ -12,7 +10,7 @@ import shlex
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -29,21 +27,21 @@ from lcpinn import __version__
 from lcpinn import protocol as protocols
 from lcpinn.check import Finding
 from lcpinn.check import check as run_checks
+from lcpinn.columns import assignments, broadcast, grid_points, read_points, to_csv, write
 from lcpinn.compilation import enable_cache
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.evaluation import result as result_of
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.files import read_json, write_atomically
+from lcpinn.files import read_json
 from lcpinn.locate import find_family, in_users_file, split
-from lcpinn.prior import unit_grid
+from lcpinn.paper import paper_at, paper_row
 from lcpinn.protocol import Protocol
 from lcpinn.rundir import OURS
 from lcpinn.solution import Solution, load
 from lcpinn.train import train as run_training
 
 MOST_ROWS = 20  # of a result's table; result.json has them all
-MOST_POINTS = 50_000_000  # of a prediction
 
 
 # -- What every command shares -------------------------------------------------------------------
@@ -373,27 +371,6 @@ def _load(model: Path, family: str | None) -> Solution:
     return load(model, None if family is None else find_family(family))
 
 
-def paper_row(family: Family) -> dict[str, Any] | None:
-    """The paper's numbers for this family: its mean, and the error at each lambda where given."""
-    if family.name not in FAMILIES:
-        return None
-    ours = FAMILIES[family.name]()
-    if type(family) is not type(ours) or family.settings != ours.settings:
-        return None
-    tables = read_json(Path(__file__).parent / "paper.json")["tables"]
-    row = tables[family.name]["rows"]["lc-pinn"]
-    found = {key: row[key] for key in ("mean", "std", "wall_minutes") if key in row}
-    at: list[dict[str, float]] = []
-    for parameter in family.parameters.names:
-        per = tables.get(f"{family.name}-per-{parameter}", {"rows": {}})["rows"]
-        at += [
-            {parameter: float(value), "error": cells["lc-pinn"][0], "std": cells["lc-pinn"][1]}
-            for value, cells in per.items()
-            if value != "mean"
-        ]
-    return {**found, "grid": at}
-
-
 def _show_result(
     console: Console, solution: Solution, result: Mapping[str, Any], *, told: bool
 ) -> None:
@@ -449,7 +426,7 @@ def _show_errors(console: Console, family: Family, error: Mapping[str, Any]) -> 
 
     if names and len(error["grid"]) <= MOST_ROWS:
         for row in error["grid"]:
-            add("", row, row["error"], *_paper_at(paper, row))
+            add("", row, row["error"], *paper_at(paper, row))
         table.add_section()
     label = f"mean of {len(error['grid'])}" if names else f"mean of {error['shots']} weightings"
     add(label, {}, error["mean"], *((paper["mean"], paper["std"]) if paper else ()))
@@ -464,14 +441,6 @@ def _show_errors(console: Console, family: Family, error: Mapping[str, Any]) -> 
     if paper and "wall_minutes" in paper:
         minutes = f"{paper['wall_minutes']:g} minutes each on an Apple M4 Max"
         _show_fact(console, "paper", f"LC-PINN, four seeds, {minutes}")
-
-
-def _paper_at(paper: Mapping[str, Any] | None, lam: Mapping[str, float]) -> tuple[float, ...]:
-    """The paper's error at this lambda, where it gives one."""
-    for row in paper["grid"] if paper else ():
-        if all(math.isclose(lam[n], v) for n, v in row.items() if n not in ("error", "std")):
-            return row["error"], row["std"]
-    return ()
 
 
 # -- predict -------------------------------------------------------------------------------------
@@ -514,153 +483,35 @@ def predict(
         raise LcpinnError("give either --grid or --points, not both")
     with _blaming(family):
         solution = _load(model, family)
-        fixed = _assignments("--at", at or ())
+        fixed = assignments("--at", at or ())
         if points is not None:
-            columns = _read_points(points, solution.family, fixed)
+            columns = read_points(points, solution.family, fixed)
         else:
-            columns = _grid_points(solution.family, fixed, _assignments("--grid", _listed(grid)))
-        weighting = None if weights is None else _assignments("--weights", [weights])
+            columns = grid_points(solution.family, fixed, assignments("--grid", _listed(grid)))
+        weighting = None if weights is None else assignments("--weights", [weights])
         values = solution(weights=weighting, **columns)
     outputs = values if isinstance(values, dict) else {solution.family.outputs[0]: values}
-    _write_columns(_broadcast({**columns, **outputs}), out, as_json)
+    _deliver(broadcast({**columns, **outputs}), out, as_json)
 
 
 def _listed(text: str | None) -> list[str]:
     return [] if text is None else [text]
 
 
-def _assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
-    """'k=3.25,t=0.5' as numbers by name."""
-    found: dict[str, float] = {}
-    for piece in ",".join(texts).split(",") if texts else ():
-        name, equals, text = (part.strip() for part in piece.partition("="))
-        if not (equals and name):
-            raise LcpinnError(f"{option}: {piece!r} is not NAME=VALUE")
-        try:
-            value = float(text)
-        except ValueError:
-            raise LcpinnError(f"{option}: {text!r} is not a number (in {piece!r})") from None
-        if not math.isfinite(value):
-            raise LcpinnError(f"{option}: {name} = {value} is not finite")
-        if name in found:
-            raise LcpinnError(f"{option}: {name!r} is given twice")
-        found[name] = value
-    return found
-
-
-def _check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:
-    known = tuple(known)
-    for name in names:
-        if name not in known:
-            raise LcpinnError(f"{option}: there is no {name!r}; there are {', '.join(known)}")
-
-
-def _parameters(family: Family, known: Iterable[str]) -> None:
-    missing = [n for n in family.parameters.names if n not in tuple(known)]
-    if missing:
-        example = ",".join(f"{n}={family.parameters.ranges[n][0]:g}" for n in missing)
-        raise LcpinnError(f"which {', '.join(missing)}? Give --at {example} or another value")
-
-
-def _grid_points(
-    family: Family, fixed: Mapping[str, float], counts: Mapping[str, float]
-) -> dict[str, Any]:
-    """Arrays that broadcast to a grid over the domain, and the parameters."""
-    domain = family.domain
-    _check_names("--at", fixed, (*family.parameters.names, *domain.names))
-    _check_names("--grid", counts, domain.names)
-    _parameters(family, fixed)
-    free = [name for name in domain.names if name not in fixed]
-    twice = [name for name in counts if name in fixed]
-    if twice:
-        raise LcpinnError(f"{twice[0]!r} is held fixed by --at and spread by --grid")
-    default = {1: 201, 2: 65, 3: 21}.get(len(free), 9)
-    sizes = [_count(name, counts.get(name, default)) for name in free]
-    if math.prod(sizes) > MOST_POINTS:
-        raise LcpinnError(f"--grid: {math.prod(sizes)} points are more than fit in memory")
-    columns: dict[str, Any] = {}
-    for name in domain.names:
-        if name in fixed:
-            columns[name] = fixed[name]
-            continue
-        low, high = domain.ranges[name]
-        shape = [-1 if other == name else 1 for other in free]
-        values = low + (high - low) * unit_grid(sizes[free.index(name)])
-        columns[name] = values.reshape(shape)
-    return columns | {name: fixed[name] for name in family.parameters.names}
-
-
-def _count(name: str, value: float) -> int:
-    if value < 1 or value != int(value):
-        raise LcpinnError(f"--grid: {name} = {value:g} is no number of points")
-    return int(value)
-
-
-def _read_points(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[str, Any]:
-    """The columns of a CSV file with a header, and what --at adds to them."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = [row for row in csv.reader(stream) if row]
-    except OSError as error:
-        raise LcpinnError(f"cannot read {file}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise LcpinnError(f"{file} is no CSV file: {error}") from None
-    names = [name.strip() for name in rows[0]] if rows else []
-    needed = (*family.domain.names, *family.parameters.names)
-    _check_names(f"{file}", names, needed)
-    _check_names("--at", fixed, needed)
-    both = [name for name in names if name in fixed or names.count(name) > 1]
-    if both:
-        raise LcpinnError(f"{both[0]!r} is given twice (columns of {file}, --at)")
-    missing = [n for n in family.domain.names if n not in (*names, *fixed)]
-    if missing:
-        raise LcpinnError(f"{file} lacks a column {missing[0]!r} (its first line is the names)")
-    _parameters(family, (*names, *fixed))
-    table = np.array([_numbers(file, i, row, names) for i, row in enumerate(rows[1:], 2)])
-    table = table.reshape(-1, len(names))
-    return {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
-
-
-def _numbers(file: Path, line: int, row: list[str], names: list[str]) -> list[float]:
-    if len(row) != len(names):
-        raise LcpinnError(f"{file}, row {line}: {len(row)} values for {len(names)} columns")
-    try:
-        return [float(cell) for cell in row]
-    except ValueError as error:
-        raise LcpinnError(f"{file}, row {line}: {error}") from None
-
-
-def _broadcast(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    arrays = np.broadcast_arrays(*columns.values())
-    return dict(zip(columns, arrays, strict=True))
-
-
-def _write_columns(columns: Mapping[str, np.ndarray], out: Path | None, as_json: bool) -> None:
+def _deliver(columns: Mapping[str, np.ndarray], out: Path | None, as_json: bool) -> None:
     flat = {name: np.ravel(values) for name, values in columns.items()}
     num = len(next(iter(flat.values())))
     if out is None and as_json:
         _print_json({name: values.tolist() for name, values in flat.items()})
         return
     if out is None:
-        sys.stdout.write(_csv(flat))
+        sys.stdout.write(to_csv(flat))
         return
-    buffer = io.BytesIO()
-    if out.suffix == ".npz":
-        np.savez(buffer, allow_pickle=False, **columns)
-    else:
-        buffer.write(_csv(flat).encode())
-    write_atomically(out, buffer.getvalue())
+    write(columns, out)
     if as_json:
         _print_json({"out": str(out), "rows": num, "columns": list(columns)})
     else:
         _out().print(f"{out}: {num} rows of {', '.join(columns)}", soft_wrap=True, markup=False)
-
-
-def _csv(columns: Mapping[str, np.ndarray]) -> str:
-    """Named columns; numbers are written so that reading them gives the same bits."""
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
-    return "\n".join(lines) + "\n"
 
 
 # -- check ---------------------------------------------------------------------------------------

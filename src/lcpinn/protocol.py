@@ -33,7 +33,9 @@ class Protocol:
 
     def __str__(self) -> str:
         lines = [f"{self.name} ({self.dtype})"]
-        parts = {"network": self.network, "weighting": self.weighting, "sampling": self.sampling}
+        parts = {"network": self.network, "weighting": self.weighting}
+        if self.sampling != Sampling():  # a protocol without random batches leaves the default
+            parts["sampling"] = self.sampling
         lines += [f"  {key}: {describe(value)}" for key, value in parts.items()]
         lines += [f"  phase {i + 1}: {describe(phase)}" for i, phase in enumerate(self.phases)]
         return "\n".join(lines)

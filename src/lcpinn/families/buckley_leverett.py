@@ -9,8 +9,9 @@ from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
-from lcpinn.family import HELP, Evaluation, Family, interior, on
+from lcpinn.family import HELP, Evaluation, Family
 from lcpinn.reference import finite_volume
+from lcpinn.term import interior, on
 
 EARLIEST = 1e-14  # added to t, so that ξ exists at t = 0
 ENVELOPE_SPEED = 2.0  # anything above the front's 1.11

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.domain import Box
-from lcpinn.family import Evaluation, Family, interior, on
+from lcpinn.family import Evaluation, Family
 from lcpinn.reference import cole_hopf
+from lcpinn.term import interior, on
 
 
 class Burgers(Family):

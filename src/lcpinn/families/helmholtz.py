@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lcpinn.domain import Box
-from lcpinn.family import Evaluation, Family, interior, on
+from lcpinn.family import Evaluation, Family
 from lcpinn.prior import Uniform
+from lcpinn.term import interior, on
 
 
 class Helmholtz(Family):

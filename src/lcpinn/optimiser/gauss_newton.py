@@ -42,11 +42,8 @@ class GaussNewton:
     are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
     The next round redraws a share of the interior rows, points and lambda alike, where the residual
     is large (RAD). It is over when a round settles without a lower held-out loss than the one
-    before. The parameters with the lowest held-out loss are the result.
-
-    With `renew` every compiled block of steps is a round: for the early part of a training, on
-    fewer rows than parameters, where a step costs a tenth and no sample may be learnt by heart.
-    `solver` is one of lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level on an accelerator.
+    before. The parameters with the lowest held-out loss are the result. `solver` is one of
+    lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level Cholesky on an accelerator.
     """
 
     rows: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
@@ -54,7 +51,6 @@ class GaussNewton:
     rounds: int = 20
     redraw: float = 0.5
     overfit: float = 2.0
-    renew: bool = False
     solver: str = "auto"
     ladder: int = 9
     threshold: float = 0.1
@@ -67,6 +63,7 @@ class GaussNewton:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         problem = setup.problem
         held_out = fixed(problem.family, setup.held_out, problem.dtype)
+        setup.weighting.init(problem.family, held_out)  # refuses weights that name no term
         measure = jax.jit(partial(row_scales, setup))
 
         def init(params: Params, key: Array) -> State:
@@ -127,13 +124,10 @@ class GaussNewton:
     def _round_over(self, state: State) -> bool:
         recent, held = np.asarray(state["recent"]), np.asarray(state["held_out"])
         learnt = np.isfinite(recent[0]) and held[0] > self.overfit * recent[-1]
-        fresh_start = self.renew and int(state["step"]) > 0
-        return self._settled(state) or bool(learnt) or fresh_start
+        return self._settled(state) or bool(learnt)
 
     def _settled(self, state: State) -> bool:
         """Whether the last steps together gained too little to go on with these rows."""
-        if self.renew:
-            return False
         recent = np.asarray(state["recent"])
         if float(state["damping"]) > LARGEST_DAMPING:
             return True

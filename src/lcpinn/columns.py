@@ -1,0 +1,144 @@
+"""Named columns in and out of `lcpinn predict`: assignments, grids, CSV and NPZ files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.files import write_atomically
+from lcpinn.prior import unit_grid
+
+MOST_POINTS = 50_000_000  # of a prediction
+
+
+def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
+    """'k=3.25,t=0.5' as numbers by name."""
+    found: dict[str, float] = {}
+    for piece in ",".join(texts).split(",") if texts else ():
+        name, equals, text = (part.strip() for part in piece.partition("="))
+        if not (equals and name):
+            raise LcpinnError(f"{option}: {piece!r} is not NAME=VALUE")
+        try:
+            value = float(text)
+        except ValueError:
+            raise LcpinnError(f"{option}: {text!r} is not a number (in {piece!r})") from None
+        if not math.isfinite(value):
+            raise LcpinnError(f"{option}: {name} = {value} is not finite")
+        if name in found:
+            raise LcpinnError(f"{option}: {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def _check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            raise LcpinnError(f"{option}: there is no {name!r}; there are {', '.join(known)}")
+
+
+def _parameters(family: Family, known: Iterable[str]) -> None:
+    missing = [n for n in family.parameters.names if n not in tuple(known)]
+    if missing:
+        example = ",".join(f"{n}={family.parameters.ranges[n][0]:g}" for n in missing)
+        raise LcpinnError(f"which {', '.join(missing)}? Give --at {example} or another value")
+
+
+def grid_points(
+    family: Family, fixed: Mapping[str, float], counts: Mapping[str, float]
+) -> dict[str, Any]:
+    """Arrays that broadcast to a grid over the domain, and the parameters."""
+    domain = family.domain
+    _check_names("--at", fixed, (*family.parameters.names, *domain.names))
+    _check_names("--grid", counts, domain.names)
+    _parameters(family, fixed)
+    free = [name for name in domain.names if name not in fixed]
+    twice = [name for name in counts if name in fixed]
+    if twice:
+        raise LcpinnError(f"{twice[0]!r} is held fixed by --at and spread by --grid")
+    default = {1: 201, 2: 65, 3: 21}.get(len(free), 9)
+    sizes = [_count(name, counts.get(name, default)) for name in free]
+    if math.prod(sizes) > MOST_POINTS:
+        raise LcpinnError(f"--grid: {math.prod(sizes)} points are more than fit in memory")
+    columns: dict[str, Any] = {}
+    for name in domain.names:
+        if name in fixed:
+            columns[name] = fixed[name]
+            continue
+        low, high = domain.ranges[name]
+        shape = [-1 if other == name else 1 for other in free]
+        values = low + (high - low) * unit_grid(sizes[free.index(name)])
+        columns[name] = values.reshape(shape)
+    return columns | {name: fixed[name] for name in family.parameters.names}
+
+
+def _count(name: str, value: float) -> int:
+    if value < 1 or value != int(value):
+        raise LcpinnError(f"--grid: {name} = {value:g} is no number of points")
+    return int(value)
+
+
+def read_points(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[str, Any]:
+    """The columns of a CSV file with a header, and what --at adds to them."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+    except OSError as error:
+        raise LcpinnError(f"cannot read {file}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise LcpinnError(f"{file} is no CSV file: {error}") from None
+    names = [name.strip() for name in rows[0]] if rows else []
+    needed = (*family.domain.names, *family.parameters.names)
+    _check_names(f"{file}", names, needed)
+    _check_names("--at", fixed, needed)
+    both = [name for name in names if name in fixed or names.count(name) > 1]
+    if both:
+        raise LcpinnError(f"{both[0]!r} is given twice (columns of {file}, --at)")
+    missing = [n for n in family.domain.names if n not in (*names, *fixed)]
+    if missing:
+        raise LcpinnError(f"{file} lacks a column {missing[0]!r} (its first line is the names)")
+    _parameters(family, (*names, *fixed))
+    table = np.array([_numbers(file, i, row, names) for i, row in enumerate(rows[1:], 2)])
+    table = table.reshape(-1, len(names))
+    return {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
+
+
+def _numbers(file: Path, line: int, row: list[str], names: list[str]) -> list[float]:
+    if len(row) != len(names):
+        raise LcpinnError(f"{file}, row {line}: {len(row)} values for {len(names)} columns")
+    try:
+        return [float(cell) for cell in row]
+    except ValueError as error:
+        raise LcpinnError(f"{file}, row {line}: {error}") from None
+
+
+def broadcast(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """All columns in one shape."""
+    arrays = np.broadcast_arrays(*columns.values())
+    return dict(zip(columns, arrays, strict=True))
+
+
+def to_csv(columns: Mapping[str, np.ndarray]) -> str:
+    """Named columns; numbers are written so that reading them gives the same bits."""
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    lines = [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def write(columns: Mapping[str, np.ndarray], out: Path) -> None:
+    """Into out.csv, one row a point, or out.npz, arrays as they are."""
+    buffer = io.BytesIO()
+    if out.suffix == ".npz":
+        np.savez(buffer, allow_pickle=False, **columns)
+    else:
+        flat = {name: np.ravel(values) for name, values in columns.items()}
+        buffer.write(to_csv(flat).encode())
+    write_atomically(out, buffer.getvalue())
