@@ -25,7 +25,7 @@ class Protocol:
     network: Any
     weighting: Any
     phases: tuple[Any, ...]
-    sampling: Sampling = Sampling()
+    sampling: Sampling | None = Sampling()  # None where no phase draws random batches
     quadrature: Sampling = Sampling(rule="gauss")
     held_out: Sampling = Sampling(interior=64, face=16, num_lambda=64, rule="sobol", seed=1009)
     dtype: str = "float32"
@@ -34,7 +34,7 @@ class Protocol:
     def __str__(self) -> str:
         lines = [f"{self.name} ({self.dtype})"]
         parts = {"network": self.network, "weighting": self.weighting}
-        if self.sampling != Sampling():  # a protocol without random batches leaves the default
+        if self.sampling is not None:
             parts["sampling"] = self.sampling
         lines += [f"  {key}: {describe(value)}" for key, value in parts.items()]
         lines += [f"  phase {i + 1}: {describe(phase)}" for i, phase in enumerate(self.phases)]
@@ -157,6 +157,7 @@ def fast(family: Family, *, seconds: float | None = None) -> Protocol:
         ),
         weighting=Conditional() if family.weights is not None else Fixed({}),
         phases=(Restarts(optimiser, starts=size.starts),),
+        sampling=None,
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
     )

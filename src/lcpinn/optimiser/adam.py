@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from lcpinn.batch import draw
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep
@@ -35,12 +34,12 @@ class Adam:
         return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(schedule))
 
     def build(self, setup: Setup) -> Stage:
-        family, dtype = setup.problem.family, setup.problem.dtype
+        family = setup.problem.family
         optimiser = self.transformation()
 
         @jax.jit
         def init(params: Params, key: Array) -> State:
-            batch = draw(family, setup.sampling, key, dtype)
+            batch = setup.draw(key)
             return {
                 "params": params,
                 "moments": optimiser.init(params),
@@ -60,7 +59,7 @@ class Adam:
             length = min(self.block, self.steps - before)
             state, (loss, terms) = run(state, length)
             if int(state["step"]) != before + length:  # frozen by a value that is not finite
-                batch = draw(family, setup.sampling, step_key(state), dtype)
+                batch = setup.draw(step_key(state))
                 raise LcpinnError(setup.problem.blame(state["params"], batch))
             return state, {"loss": loss, "terms": terms}
 
@@ -80,7 +79,7 @@ def adam_step(
 ) -> tuple[State, tuple[Array, dict[str, Array]]]:
     """One step. If the loss or gradient is not finite the state stays as it was, for diagnosis."""
     problem = setup.problem
-    batch = draw(problem.family, setup.sampling, step_key(state), problem.dtype)
+    batch = setup.draw(step_key(state))
 
     def loss(params: Params):
         residuals = problem.residuals(params, batch)

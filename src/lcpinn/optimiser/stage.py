@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 from jaxtyping import Array
 
-from lcpinn.batch import Batch, Sampling, fixed
+from lcpinn.batch import Batch, Sampling, draw, fixed
+from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
 
@@ -32,9 +33,15 @@ class Setup:
 
     problem: Problem
     weighting: Any
-    sampling: Sampling
+    sampling: Sampling | None
     quadrature: Sampling
     held_out: Sampling
+
+    def draw(self, key: Array) -> Batch:
+        """A random batch (traceable)."""
+        if self.sampling is None:
+            raise LcpinnError("this protocol has no sampling to draw random batches from")
+        return draw(self.problem.family, self.sampling, key, self.problem.dtype)
 
 
 class Stage(NamedTuple):
