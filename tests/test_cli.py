@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 
 import lcpinn
 from lcpinn import cli, compilation
+from lcpinn.columns import grid_points
 from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.locate import find_family
+from lcpinn.paper import paper_at, paper_row
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 COMMANDS = ("families", "train", "evaluate", "predict", "check")
@@ -235,19 +237,19 @@ def test_evaluate_reports_what_training_did(decay, home):
 
 
 def test_the_papers_numbers():
-    helmholtz = cli.paper_row(FAMILIES["helmholtz-1d"]())
+    helmholtz = paper_row(FAMILIES["helmholtz-1d"]())
     assert helmholtz is not None
     assert helmholtz["mean"] == 0.000939
-    assert cli._paper_at(helmholtz, {"k": 7.75, "error": 1.0}) == (0.000264, 8.2e-05)
-    assert cli._paper_at(helmholtz, {"k": 7.0, "error": 1.0}) == ()
-    schrodinger = cli.paper_row(FAMILIES["schrodinger-1d"]())
-    assert cli._paper_at(schrodinger, {"alpha": 5.0, "error": 1.0}) == (7.5e-05, 4.25e-05)
-    rows = {name: cli.paper_row(make()) for name, make in FAMILIES.items()}
+    assert paper_at(helmholtz, {"k": 7.75, "error": 1.0}) == (0.000264, 8.2e-05)
+    assert paper_at(helmholtz, {"k": 7.0, "error": 1.0}) == ()
+    schrodinger = paper_row(FAMILIES["schrodinger-1d"]())
+    assert paper_at(schrodinger, {"alpha": 5.0, "error": 1.0}) == (7.5e-05, 4.25e-05)
+    rows = {name: paper_row(make()) for name, make in FAMILIES.items()}
     assert all(row is not None and row["mean"] > 0 for row in rows.values())
     assert rows["burgers"] is not None
     assert rows["burgers"]["grid"] == []
-    assert cli.paper_row(Burgers(viscosity=0.1)) is None
-    assert cli.paper_row(BuckleyLeverett(viscosity=0.0)) is None
+    assert paper_row(Burgers(viscosity=0.1)) is None
+    assert paper_row(BuckleyLeverett(viscosity=0.0)) is None
 
 
 @pytest.mark.parametrize("name", ["helmholtz-1d", "burgers"])
@@ -322,11 +324,11 @@ def test_predict_as_json(solution, home):
 def test_grids_of_several_coordinates():
     """Arrays of a grid broadcast in the order of the domain; fixed coordinates drop out of it."""
     family = FAMILIES["helmholtz-3d"]()
-    points = cli._grid_points(family, {"k": 2.0, "y": 0.5}, {"x": 4.0, "z": 2.0})
+    points = grid_points(family, {"k": 2.0, "y": 0.5}, {"x": 4.0, "z": 2.0})
     assert points["x"].shape == (4, 1)
     assert points["z"].tolist() == [[0.0, 1.0]]
     assert (points["y"], points["k"]) == (0.5, 2.0)
-    full = cli._broadcast(cli._grid_points(family, {"k": 2.0}, {}))
+    full = cli._broadcast(grid_points(family, {"k": 2.0}, {}))
     assert full["x"].shape == full["k"].shape == (21, 21, 21)
 
 
