@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import lcpinn
 from lcpinn import cli, compilation
-from lcpinn.columns import grid_points
+from lcpinn.columns import broadcast, grid_points
 from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.locate import find_family
 from lcpinn.paper import paper_at, paper_row
@@ -328,7 +328,7 @@ def test_grids_of_several_coordinates():
     assert points["x"].shape == (4, 1)
     assert points["z"].tolist() == [[0.0, 1.0]]
     assert (points["y"], points["k"]) == (0.5, 2.0)
-    full = cli._broadcast(grid_points(family, {"k": 2.0}, {}))
+    full = broadcast(grid_points(family, {"k": 2.0}, {}))
     assert full["x"].shape == full["k"].shape == (21, 21, 21)
 
 
