@@ -22,6 +22,7 @@ from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.network import MLP, FiLM
 from lcpinn.weighting import Conditional, Fixed
 
+KEY = jax.random.PRNGKey(0)
 TINY = MLP((3, 2), parameters=FiLM(degree=1))
 
 
@@ -36,7 +37,7 @@ def gauss(family, interior=4, face=4, num_lambda=2):
 
 
 def weighed(weighting, family, batch, residuals):
-    weights, _ = weighting.weigh(weighting.init(family, batch), family, batch, residuals)
+    weights, _ = weighting.weigh(weighting.init(family, batch, KEY), family, batch, residuals)
     return weights
 
 
@@ -343,14 +344,14 @@ def test_conditional_weights_of_data_are_those_of_the_observation():
 )
 def test_weighting_errors(weighting, make, message):
     with pytest.raises(lc.LcpinnError) as caught:
-        weighting.init(make(), {})
+        weighting.init(make(), {}, KEY)
     assert str(caught.value) == message
 
 
 def test_weights_that_weigh_nothing_are_allowed():
-    Fixed({"data": 2.0}).init(Oscillator(), {})
-    Fixed({"wall": 2.0}).init(Moving(), {})  # void under the ansatz
-    Conditional().init(Poisson(), {})
+    Fixed({"data": 2.0}).init(Oscillator(), {}, KEY)
+    Fixed({"wall": 2.0}).init(Moving(), {}, KEY)  # void under the ansatz
+    Conditional().init(Poisson(), {}, KEY)
 
 
 # -- Blame ---------------------------------------------------------------------------------------

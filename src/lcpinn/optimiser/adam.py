@@ -43,7 +43,7 @@ class Adam:
             return {
                 "params": params,
                 "moments": optimiser.init(params),
-                "weighting": setup.weighting.init(family, batch),
+                "weighting": setup.weighting.init(family, batch, jax.random.fold_in(key, self.steps)),
                 "key": key,
                 "step": jnp.zeros((), jnp.int32),
             }

@@ -63,7 +63,8 @@ class GaussNewton:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         problem = setup.problem
         held_out = fixed(problem.family, setup.held_out, problem.dtype)
-        setup.weighting.init(problem.family, held_out)  # refuses weights that name no term
+        # Refuses weights that name no term; the state is unused, since a step knows of no other.
+        setup.weighting.init(problem.family, held_out, jax.random.PRNGKey(0))
         measure = jax.jit(partial(row_scales, setup))
 
         def init(params: Params, key: Array) -> State:

@@ -38,9 +38,11 @@ class Setup:
     held_out: Sampling
 
     def draw(self, key: Array) -> Batch:
-        """A random batch (traceable)."""
+        """The batch of a stochastic step (traceable): random, or one rule's fixed points."""
         if self.sampling is None:
             raise LcpinnError("this protocol has no sampling to draw random batches from")
+        if self.sampling.rule != "random":
+            return fixed(self.problem.family, self.sampling, self.problem.dtype)
         return draw(self.problem.family, self.sampling, key, self.problem.dtype)
 
 
@@ -66,11 +68,13 @@ def keep(state: State) -> tuple[Params, str]:
 def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
     """The loss on a fixed batch, with each term's part of it."""
     problem, weighting = setup.problem, setup.weighting
-    state = weighting.init(problem.family, batch)
+    state = weighting.init(problem.family, batch, jax.random.PRNGKey(0))
 
     def value(params: Params) -> tuple[Array, dict[str, Array]]:
         residuals = problem.residuals(params, batch)
-        weights, _ = weighting.weigh(state, problem.family, batch, residuals)
+        weights, _ = weighting.weigh(
+            state, problem.family, batch, jax.lax.stop_gradient(residuals)
+        )
         terms = problem.term_losses(residuals, weights, batch)
         return sum(terms.values()), terms  # pyright: ignore[reportReturnType]
 

@@ -1,6 +1,6 @@
 """How rows are weighted. A weighting is a pair of pure functions, `init` and `weigh`.
 
-`init(family, batch)` makes its state; `weigh(state, family, batch, residuals)` returns a weight for
+`init(family, batch, key)` makes its state; `weigh(state, family, batch, residuals)` returns a weight for
 every term that broadcasts to its points (l, n), and the next state. Residuals arrive pointwise,
 since some methods need the time of a point, others its identity.
 """

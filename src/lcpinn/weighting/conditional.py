@@ -21,7 +21,7 @@ class Conditional:
     such as `data` without observations, is an inert input.
     """
 
-    def init(self, family: Family, batch: Batch) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Any:
         if family.weights is None:
             raise LcpinnError(f"{family.name} has no prior over loss weights to condition on")
         missing = [name for name in family.terms if name not in family.weights.names]

@@ -19,7 +19,7 @@ class Fixed:
 
     weights: Mapping[str, float]
 
-    def init(self, family: Family, batch: Batch) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Any:
         family.check_weight_names(tuple(self.weights), "fixed weights")
         return ()
 
