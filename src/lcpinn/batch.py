@@ -51,12 +51,16 @@ class Sampling:
     num_lambda: int = 4
     rule: str = "random"
     seed: int = 0
+    grid: int = 0  # with a number, lambda comes from a grid of so many values per coefficient
 
 
 def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Batch:
     """Random points at random lambda, for one step of a stochastic optimiser (traceable)."""
     lambda_key, *keys = jax.random.split(key, 1 + len(family.groups))
     parameters, weights = _draw_lambda(family, lambda_key, sampling.num_lambda, dtype)
+    if sampling.grid:
+        nodes = jnp.asarray(family.parameters.grid(sampling.grid), dtype)
+        parameters = jax.random.choice(lambda_key, nodes, (sampling.num_lambda,))
     batch: Batch = {}
     for (where, terms), group_key in zip(family.groups.items(), keys, strict=True):
         if where == "data":
@@ -128,7 +132,10 @@ def _lambda_nodes(family: Family, sampling: Sampling) -> tuple[np.ndarray, np.nd
     """Nodes of lambda: Gauss in one coefficient, Sobol where there is more than that."""
     num, prior = sampling.num_lambda, family.weights
     parameters, mass = family.parameters.sobol(num, sampling.seed), np.full(num, 1 / num)
-    if family.parameters.dim == 1:
+    if sampling.grid:
+        parameters = family.parameters.grid(sampling.grid)
+        num, mass = len(parameters), np.full(len(parameters), 1 / len(parameters))
+    elif family.parameters.dim == 1:
         parameters, mass = family.parameters.quadrature(num)
     weights = np.zeros((num, 0)) if prior is None else prior.sobol(num, sampling.seed + 1)
     return parameters, weights, mass
@@ -166,12 +173,17 @@ def _joint(
     """Points on a face or inside, with their parameters and weights."""
     domain, prior, weights = family.domain, family.parameters, family.weights
     free = domain.dim - (face is not None)
+    loose = [name in prior.free for name in prior.names]
     inner = 0 if weights is None else weights.unit_dim
-    if prior.dim == 1 and inner == 0 and free <= 1:
+    if sum(loose) == 1 and inner == 0 and free <= 1:
         unit = _tensor_rule(num, free)
+    elif sum(loose) == 0 and inner == 0 and free == 1:
+        unit = unit_gauss(num)[0][:, None]
     else:
-        unit = unit_sobol(num, free + prior.dim + inner, seed)
-    coordinates, knobs, rest = np.split(unit, [free, free + prior.dim], axis=1)
+        unit = unit_sobol(num, free + sum(loose) + inner, seed)
+    coordinates, varied, rest = np.split(unit, [free, free + sum(loose)], axis=1)
+    knobs = np.full((len(unit), prior.dim), 0.5)
+    knobs[:, loose] = varied
     if face is not None:
         coordinates = np.insert(coordinates, domain.names.index(face.name), 0.0, axis=1)
     points = np.array(domain.from_unit(coordinates))

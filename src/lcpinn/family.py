@@ -9,6 +9,7 @@ when the family is built rather than when it is trained.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import difflib
 import inspect
 import re
@@ -121,6 +122,7 @@ class Family(metaclass=_Built):
     evaluation: Evaluation = Evaluation()
 
     settings: str = ""  # the constructor's arguments, in words
+    _weighted: bool = True  # whether there may be a prior over loss weights
 
     features: Callable[..., Any] | None = None
     ansatz: Callable[..., Any] | None = None
@@ -285,6 +287,9 @@ class Family(metaclass=_Built):
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
         self._given_weights = weights = self.weights
+        if not self._weighted:
+            self.weights = None
+            return
         if weights is None and self.parameters.dim == 0:
             weights = Simplex()
         if weights is not None and not weights.names:
@@ -305,14 +310,34 @@ class Family(metaclass=_Built):
         """The same equation without the help: coordinates as they are, every condition soft."""
         if not any(getattr(self, hook) is not None for hook in HELP):
             return self
-        bare = copy.copy(self)
-        for hook in HELP:
-            setattr(bare, hook, None)
+        return self._rebuilt(**dict.fromkeys(HELP))
+
+    def at(self, **values: float) -> Family:
+        """The same equation with some coefficients, or all of them, held at a value."""
+        if not values:
+            return self
+        prior, held = self.parameters.at(**values), self.data
+        if held is not None and any(name in held.columns for name in values):
+            raise LcpinnError(f"{self.name} has observations at other values of {', '.join(values)}")
+        asked = self.evaluation.at
+        if asked is not None:
+            asked = {name: (values[name],) if name in values else asked[name] for name in asked}
+        dense = self.evaluation.dense if prior.free else 1
+        evaluation = dataclasses.replace(self.evaluation, at=asked, dense=dense)
+        return self._rebuilt(parameters=prior, evaluation=evaluation)
+
+    def unweighted(self) -> Family:
+        """The same equation without a prior over loss weights, for methods that set their own."""
+        return self if self.weights is None else self._rebuilt(_weighted=False)
+
+    def _rebuilt(self, **changes: Any) -> Family:
+        other = copy.copy(self)
+        for name, value in ({"weights": self._given_weights} | changes).items():
+            setattr(other, name, value)
         for cached in ("groups", "_exact"):
-            vars(bare).pop(cached, None)
-        bare.weights = self._given_weights
-        bare._build()
-        return bare
+            vars(other).pop(cached, None)
+        other._build()
+        return other
 
     # What the rest of the library asks of a family.
 

@@ -181,8 +181,11 @@ class Coefficients(Prior):
     def __repr__(self) -> str:
         factors = []
         for log, axes in groupby(self.axes, lambda axis: axis.log):
-            ranges = ", ".join(f"{axis.name}=({axis.low}, {axis.high})" for axis in axes)
-            factors.append(f"{'LogUniform' if log else 'Uniform'}({ranges})")
+            axes = tuple(axes)
+            ranges = ", ".join(f"{a.name}=({a.low}, {a.high})" for a in axes if a.low < a.high)
+            if ranges:
+                factors.append(f"{'LogUniform' if log else 'Uniform'}({ranges})")
+            factors += [f"{a.name} = {a.low:g}" for a in axes if a.low == a.high]
         return " & ".join(factors) or "no parameters"
 
     @property
@@ -190,17 +193,36 @@ class Coefficients(Prior):
         """Name -> (low, high), physical."""
         return {axis.name: (axis.low, axis.high) for axis in self.axes}
 
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The coefficients that vary; the others are held at one value."""
+        return tuple(axis.name for axis in self.axes if axis.low < axis.high)
+
+    def at(self, **values: float) -> Coefficients:
+        """The same prior with some coefficients held at a value inside their range."""
+        for name, value in values.items():
+            if name not in self.names:
+                known = ", ".join(self.names) or "none"
+                raise LcpinnError(f"there is no coefficient {name!r} to hold; there are: {known}")
+            low, high = self.ranges[name]
+            if not low <= value <= high:
+                raise LcpinnError(f"{name} = {value:g} lies outside its range [{low:g}, {high:g}]")
+        held = {name: Axis(name, float(v), float(v), False) for name, v in values.items()}
+        return Product(held.get(axis.name, axis) for axis in self.axes)
+
     def to_unit(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """Physical values to the unit cube, in the prior's measure.
 
-        (v - low) / (high - low), or log(v / low) / log(high / low).
+        (v - low) / (high - low), or log(v / low) / log(high / low); of a held value, the centre.
         """
         v = floating(values)
         low, high, log = self._bounds(jnp, v.dtype)
         # where() evaluates both branches; keep the unused logarithm finite, or gradients are NaN.
         ratio = jnp.where(log, v / jnp.where(log, low, 1), 1)
         width = jnp.log(jnp.where(log, high / jnp.where(log, low, 1), math.e))
-        return jnp.where(log, jnp.log(ratio) / width, (v - low) / (high - low))
+        held = low == high
+        linear = jnp.where(held, 0.5, (v - low) / jnp.where(held, 1, high - low))
+        return jnp.where(log, jnp.log(ratio) / width, linear)
 
     def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""
@@ -230,7 +252,8 @@ class Coefficients(Prior):
 
     def grid(self, num: int) -> Points:
         """Tensor grid of num points per dimension, equispaced in the measure, with both ends."""
-        return self._push(tensor([unit_grid(num)] * self.dim), np)
+        nums = [num if axis.low < axis.high else 1 for axis in self.axes]
+        return self._push(tensor([unit_grid(n) for n in nums]), np)
 
     def to_json(self) -> dict[str, Any]:
         """The prior as plain JSON; axes are a list, since their order is that of the values."""
@@ -483,7 +506,8 @@ def prior_from_json(data: Mapping[str, Any]) -> Coefficients | Weights:
         kind = data["kind"]
         if kind == "Coefficients":
             parts = [_axis_from_json(axis) for axis in data["axes"]]
-            return _join(tuple(parts))
+            held = any(axis.low == axis.high for axis in parts)
+            return Product(parts) if held else _join(tuple(parts))
         if kind in ("Simplex", "Cube"):
             return (Simplex if kind == "Simplex" else Cube)(*map(str, data["names"]))
         if kind == "LogCube":
@@ -494,5 +518,7 @@ def prior_from_json(data: Mapping[str, Any]) -> Coefficients | Weights:
 
 
 def _axis_from_json(axis: Mapping[str, Any]) -> Axis:
+    if axis["low"] == axis["high"]:
+        return Axis(str(axis["name"]), float(axis["low"]), float(axis["high"]), False)
     build = LogUniform if axis["log"] else Uniform
     return build(**{str(axis["name"]): (axis["low"], axis["high"])}).axes[0]

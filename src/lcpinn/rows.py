@@ -42,7 +42,7 @@ class Problem:
     def conditions(self, parameters: Array, weights: Array) -> Lambda:
         """Lambda as the network sees it: each role that is there, normalised to [-1, 1]."""
         lam: Lambda = {}
-        if self.family.parameters.dim:
+        if self.family.parameters.free:
             lam["parameters"] = self.family.parameters.normalise(parameters)
         if self.family.weights is not None:
             lam["weights"] = self.family.weights.normalise(weights)

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.family import Evaluation, Family
-from lcpinn.reference import cole_hopf
+from lcpinn.reference import cole_hopf, heat_kernel
 from lcpinn.term import interior, on
 
 
@@ -43,3 +43,10 @@ class Burgers(Family):
     def reference(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
         """By Cole-Hopf, to rounding."""
         return cole_hopf.burgers(t, x, self.viscosity)
+
+    def solutions(self, initial: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """From other initial values (..., n) on x_j = -1 + 2j/n: (..., times, n), periodic.
+
+        For baselines that are supervised; nothing else is trained on it.
+        """
+        return heat_kernel.solutions(initial, times, self.viscosity)

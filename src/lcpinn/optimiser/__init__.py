@@ -6,5 +6,16 @@ from lcpinn.optimiser.lbfgs import LBFGS
 from lcpinn.optimiser.restarts import Restarts
 from lcpinn.optimiser.revert import RevertOnWorse
 from lcpinn.optimiser.stage import Phase, Setup, Stage
+from lcpinn.optimiser.supervised import Supervised
 
-__all__ = ["LBFGS", "Adam", "GaussNewton", "Phase", "Restarts", "RevertOnWorse", "Setup", "Stage"]
+__all__ = [
+    "LBFGS",
+    "Adam",
+    "GaussNewton",
+    "Phase",
+    "Restarts",
+    "RevertOnWorse",
+    "Setup",
+    "Stage",
+    "Supervised",
+]

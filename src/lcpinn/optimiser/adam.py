@@ -37,49 +37,51 @@ class Adam:
         family = setup.problem.family
         optimiser = self.transformation()
 
-        @jax.jit
         def init(params: Params, key: Array) -> State:
             batch = setup.draw(key)
             return {
                 "params": params,
                 "moments": optimiser.init(params),
-                "weighting": setup.weighting.init(family, batch, jax.random.fold_in(key, self.steps)),
+                "weighting": setup.weighting.init(family, batch, step_key(key, self.steps)),
                 "key": key,
                 "step": jnp.zeros((), jnp.int32),
             }
 
-        @partial(jax.jit, static_argnums=1)
-        def run(state: State, length: int) -> tuple[State, Any]:
-            body = partial(adam_step, setup, optimiser)
-            state, history = jax.lax.scan(lambda s, _: body(s), state, None, length)
-            return state, jax.tree.map(lambda values: values[-1], history)
+        def run(state: State) -> tuple[State, Info]:
+            # Always a whole block, of which steps beyond the last change nothing: one program.
+            body = partial(adam_step, setup, optimiser, self.steps)
+            last = jnp.minimum(self.steps - state["step"], self.block) - 1
+            state, history = jax.lax.scan(lambda s, _: body(s), state, None, self.block)
+            loss, terms = jax.tree.map(lambda values: values[last], history)
+            return state, {"loss": loss, "terms": terms}
+
+        compiled = jax.jit(run)
 
         def advance(state: State) -> tuple[State, Info]:
-            before = int(state["step"])
-            length = min(self.block, self.steps - before)
-            state, (loss, terms) = run(state, length)
-            if int(state["step"]) != before + length:  # frozen by a value that is not finite
-                batch = setup.draw(step_key(state))
+            end = min(int(state["step"]) + self.block, self.steps)
+            state, info = compiled(state)
+            if int(state["step"]) != end:  # frozen by a value that is not finite
+                batch = setup.draw(step_key(state["key"], state["step"]))
                 raise LcpinnError(setup.problem.blame(state["params"], batch))
-            return state, {"loss": loss, "terms": terms}
+            return state, info
 
         def stopped(state: State, info: Info) -> str | None:
             return f"{self.steps} steps done" if int(state["step"]) >= self.steps else None
 
-        return Stage(self.steps, init, advance, stopped, keep)
+        return Stage(self.steps, jax.jit(init), advance, stopped, keep, run)
 
 
-def step_key(state: State) -> Array:
+def step_key(key: Array, step: Array | int) -> Array:
     """Every step's own randomness: it depends on the step's number, not on what ran before."""
-    return jax.random.fold_in(state["key"], state["step"])
+    return jax.random.fold_in(key, step)
 
 
 def adam_step(
-    setup: Setup, optimiser: optax.GradientTransformation, state: State
+    setup: Setup, optimiser: optax.GradientTransformation, last: int, state: State
 ) -> tuple[State, tuple[Array, dict[str, Array]]]:
     """One step. If the loss or gradient is not finite the state stays as it was, for diagnosis."""
     problem = setup.problem
-    batch = setup.draw(step_key(state))
+    batch = setup.draw(step_key(state["key"], state["step"]))
 
     def loss(params: Params):
         residuals = problem.residuals(params, batch)
@@ -99,4 +101,5 @@ def adam_step(
         "step": state["step"] + 1,
     }
     healthy = jnp.isfinite(value) & jnp.isfinite(optax.tree.norm(gradient))
+    healthy &= state["step"] < last
     return jax.tree.map(lambda new, old: jnp.where(healthy, new, old), after, state), (value, terms)

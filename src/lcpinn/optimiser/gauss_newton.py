@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 from threadpoolctl import threadpool_limits
 
-from lcpinn.batch import Batch, Points, Sampling, fixed, scatter
+from lcpinn.batch import Batch, Points, Sampling, scatter
 from lcpinn.domain import redraw
 from lcpinn.errors import LcpinnError
 from lcpinn.network.film import chebyshev
@@ -62,13 +62,13 @@ class GaussNewton:
     def build(self, setup: Setup) -> Stage:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         problem = setup.problem
-        held_out = fixed(problem.family, setup.held_out, problem.dtype)
+        held_out = setup.fixed(setup.held_out)
         # Refuses weights that name no term; the state is unused, since a step knows of no other.
         setup.weighting.init(problem.family, held_out, jax.random.PRNGKey(0))
         measure = jax.jit(partial(row_scales, setup))
 
         def init(params: Params, key: Array) -> State:
-            batch = fixed(problem.family, self.rows, problem.dtype)
+            batch = setup.fixed(self.rows)
             return {
                 "params": params,
                 "batch": batch,
@@ -146,7 +146,9 @@ def _calm_blas() -> AbstractContextManager[Any]:
     Its threads wait for each other by spinning: on a machine where anything else runs, a QR with as
     many threads as cores takes five to ten times as long as one with a single thread.
     """
-    return threadpool_limits(max(1, (os.cpu_count() or 1) // 2), user_api="blas")
+    # Cores that this process may use: in a container that can be fewer than the machine has.
+    usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+    return threadpool_limits(max(1, len(usable) // 2), user_api="blas")
 
 
 def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[State, Array]:

@@ -29,6 +29,9 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+GEO = 0
+SYRK = 0
+from typing import Any
 SOLVERS = ("qr", "two-level", "cholesky")
 
 
@@ -37,6 +40,7 @@ class Steps(NamedTuple):
 
     directions: Float[Array, "ladder p"]
     predicted: Float[Array, " ladder"]
+    factor: Any = None
 
 
 def damping_ladder(centre: Array, num: int, decades: float = 1.5) -> Array:
@@ -60,7 +64,7 @@ def damped_steps(jacobian: Array, rows: Array, ladder: Array, centre: Array, sol
     y, directions = _all_dampings(factor, c, ladder, centre)
     # R p = y, so |J p|² = |y|² - m0 |p|² and r'J p = c'y.
     curvature = jnp.sum(y**2, axis=1) - centre * jnp.sum(directions**2, axis=1)
-    return Steps(directions, -(2 * y @ c + curvature))
+    return Steps(directions, -(2 * y @ c + curvature), factor)
 
 
 def _sample_space(jacobian: Array, rows: Array, ladder: Array, centre: Array) -> Steps:
@@ -83,6 +87,8 @@ def gram(matrix: Array, blocks: int = 4) -> Array:
     saves three eighths of it. An accelerator prefers the one large product.
     """
     size = matrix.shape[1]
+    if jax.default_backend() != "cpu" and SYRK:
+        return jax.lax.linalg.symmetric_product(matrix.T, jnp.zeros((size, size), matrix.dtype), symmetrize_output=True)
     if jax.default_backend() != "cpu" or size < 64 * blocks:
         return matrix.T @ matrix
     edges = [size * i // blocks for i in range(blocks + 1)]
@@ -138,11 +144,11 @@ def _all_dampings(factor: Array, c: Array, ladder: Array, centre: Array) -> tupl
         up = lambda z: solve_triangular(factor, z, trans=1).T
     else:
         # Triangular solves are sequential; an accelerator does better with the inverse.
-        inverse = solve_triangular(factor, jnp.eye(len(c), dtype=c.dtype))
+        inverse = solve_triangular(factor, jnp.eye(c.shape[-1], dtype=c.dtype))
         down = lambda y: inverse @ y.T
         up = lambda z: (inverse.T @ z).T
 
-    target = jnp.broadcast_to(-c, (len(ladder), len(c)))
+    target = jnp.broadcast_to(-c, (len(ladder), c.shape[-1]))
     y = _conjugate_gradients(lambda y: y + shift * centre * up(down(y)), target, 30)
     return y, down(y).T
 
@@ -207,6 +213,30 @@ def ladder_step(
     losses = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(steps.directions)
     now = jnp.sum(r**2)
     index, accept = choose(losses, now, steps.predicted, threshold)
+    if GEO == 2:
+        def second(p):
+            return jax.jvp(lambda s: jax.jvp(lambda q: rows(theta + q * p), (s,), (1.0,))[1], (0.0,), (1.0,))[1]
+        bends = jax.vmap(second)(steps.directions)
+        c2 = solve_triangular(steps.factor, (bends @ jacobian).T, trans=1).T
+        _, a = _all_dampings(steps.factor, c2, ladder, centre)
+        cands = steps.directions + 0.5 * a
+        l2 = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(cands)
+        better = l2 < losses
+        dirs = jnp.where(better[:, None], cands, steps.directions)
+        both = jnp.where(better, l2, losses)
+        index, accept = choose(both, now, steps.predicted, threshold)
+        return (jnp.where(accept, theta + dirs[index], theta), jnp.where(accept, ladder[index], 30 * centre), jnp.where(accept, both[index], now))
+    if GEO:
+        p = steps.directions[index]
+        bend = jax.jvp(lambda s: jax.jvp(lambda q: rows(theta + q * p), (s,), (1.0,))[1], (0.0,), (1.0,))[1]
+        fac = steps.factor
+        c2 = solve_triangular(fac, jacobian.T @ bend, trans=1)
+        _, a = _all_dampings(fac, c2, ladder[index][None], centre)
+        cand = p + 0.5 * a[0]
+        l2 = jnp.sum(rows(theta + cand) ** 2)
+        ok = accept & (l2 < losses[index])
+        return (jnp.where(ok, theta + cand, jnp.where(accept, theta + p, theta)),
+          jnp.where(accept, ladder[index], 30 * centre), jnp.where(ok, l2, jnp.where(accept, losses[index], now)))
     return (
         jnp.where(accept, theta + steps.directions[index], theta),
         jnp.where(accept, ladder[index], 30 * centre),

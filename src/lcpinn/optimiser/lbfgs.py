@@ -10,7 +10,6 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from lcpinn.batch import fixed
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep, objective
@@ -32,7 +31,7 @@ class LBFGS:
     block: int = 50
 
     def build(self, setup: Setup) -> Stage:
-        batch = fixed(setup.problem.family, setup.quadrature, setup.problem.dtype)
+        batch = setup.fixed(setup.quadrature)
         value = jax.jit(objective(setup, batch))
         search = optax.scale_by_zoom_linesearch(max_linesearch_steps=25)
         optimiser = optax.lbfgs(memory_size=self.memory, linesearch=search)
@@ -75,22 +74,24 @@ class LBFGS:
                 "gradient": optax.tree.norm(optax.tree.get(memory, "grad")),
             }
 
-        @jax.jit
-        def run(state: State) -> State:
+        def run(state: State) -> tuple[State, Info]:
             end = jnp.minimum(state["step"] + self.block, self.steps)
 
             def going(s: State) -> Array:
                 return (s["step"] < end) & jnp.isfinite(s["loss"]) & ~self._over(s)
 
-            return jax.lax.while_loop(going, step, state)
-
-        def advance(state: State) -> tuple[State, Info]:
-            state = run(state)
-            if not np.isfinite(float(state["loss"])):
-                raise LcpinnError(setup.problem.blame(state["params"], batch))
+            state = jax.lax.while_loop(going, step, state)
             return state, {"loss": state["loss"], "terms": value(state["params"])[1]}
 
-        return Stage(self.steps, init, advance, self._stopped, keep)
+        compiled = jax.jit(run)
+
+        def advance(state: State) -> tuple[State, Info]:
+            state, info = compiled(state)
+            if not np.isfinite(float(state["loss"])):
+                raise LcpinnError(setup.problem.blame(state["params"], batch))
+            return state, info
+
+        return Stage(self.steps, init, advance, self._stopped, keep, run)
 
     def _over(self, state: State) -> Array:
         flat = state["gradient"] <= self.gradient_tolerance

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from jaxtyping import Array
 
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Setup, Stage, State, held_out_loss
+from lcpinn.optimiser.stage import Info, Setup, Stage, State, held_out_loss
 from lcpinn.spec import spec
 
 
@@ -28,10 +29,15 @@ class RevertOnWorse:
         def init(params: Params, key: Array) -> State:
             return {**inner.init(params, key), "start": params}
 
-        def advance(state: State) -> tuple[State, Any]:
-            start = state["start"]
-            after, info = inner.advance({k: v for k, v in state.items() if k != "start"})
-            return {**after, "start": start}, info
+        def around(one: Callable[[State], tuple[State, Info]]):
+            """The inner phase's function on a state that remembers where the phase started."""
+
+            def wrapped(state: State) -> tuple[State, Info]:
+                start = state["start"]
+                after, info = one({k: v for k, v in state.items() if k != "start"})
+                return {**after, "start": start}, info
+
+            return wrapped
 
         def finish(state: State) -> tuple[Params, str]:
             params, note = inner.finish(state)
@@ -42,4 +48,5 @@ class RevertOnWorse:
                 return params, f"{note} {change}, kept".strip()
             return state["start"], f"{note} {change}, reverted".strip()
 
-        return Stage(inner.total, init, advance, inner.stopped, finish)
+        run = None if inner.run is None else around(inner.run)
+        return Stage(inner.total, init, around(inner.advance), inner.stopped, finish, run)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lcpinn.batch import Batch, Sampling, draw, fixed
@@ -36,14 +37,29 @@ class Setup:
     sampling: Sampling | None
     quadrature: Sampling
     held_out: Sampling
+    coefficients: Array | None = None  # held at these values, which may be traced
 
     def draw(self, key: Array) -> Batch:
         """The batch of a stochastic step (traceable): random, or one rule's fixed points."""
         if self.sampling is None:
             raise LcpinnError("this protocol has no sampling to draw random batches from")
         if self.sampling.rule != "random":
-            return fixed(self.problem.family, self.sampling, self.problem.dtype)
-        return draw(self.problem.family, self.sampling, key, self.problem.dtype)
+            return self.fixed(self.sampling)
+        return self._held(draw(self.problem.family, self.sampling, key, self.problem.dtype))
+
+    def fixed(self, sampling: Sampling) -> Batch:
+        """The points of a fixed rule."""
+        return self._held(fixed(self.problem.family, sampling, self.problem.dtype))
+
+    def _held(self, batch: Batch) -> Batch:
+        if self.coefficients is None:
+            return batch
+        return {
+            where: points._replace(
+                parameters=jnp.broadcast_to(self.coefficients, points.parameters.shape)
+            )
+            for where, points in batch.items()
+        }
 
 
 class Stage(NamedTuple):
@@ -54,6 +70,9 @@ class Stage(NamedTuple):
     advance: Callable[[State], tuple[State, Info]]  # one compiled call of many steps
     stopped: Callable[[State, Info], str | None]  # why it is over, or None to go on
     finish: Callable[[State], tuple[Params, str]]  # the result, and a note for the log
+    # What `advance` compiles, where that is all it does but check: pure, so that many runs can
+    # be one program (retrain.py). None where decisions are taken between compiled calls.
+    run: Callable[[State], tuple[State, Info]] | None = None
 
 
 class Phase(Protocol):
@@ -83,6 +102,5 @@ def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dic
 
 def held_out_loss(setup: Setup) -> Callable[[Params], float]:
     """The training objective on points and lambdas that no optimiser has seen."""
-    batch = fixed(setup.problem.family, setup.held_out, setup.problem.dtype)
-    value = jax.jit(objective(setup, batch))
+    value = jax.jit(objective(setup, setup.fixed(setup.held_out)))
     return lambda params: float(value(params)[0])

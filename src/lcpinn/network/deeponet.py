@@ -1,0 +1,77 @@
+"""DeepONet: one network of lambda and one of the coordinates, joined by an inner product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array
+
+from lcpinn.errors import LcpinnError
+from lcpinn.jet import ACTIVATIONS, Series
+from lcpinn.network.mlp import Lambda, Params, dense
+from lcpinn.spec import spec
+
+
+@spec
+class DeepONet:
+    """u_o(x; lambda) = sum_j branch_oj(lambda) trunk_oj(x) + bias_o, with `latent` terms each.
+
+    The branch sees the normalised coefficients, and loss weights behind them where the family is
+    conditioned on those too. The trunk sees the features of the coordinates and carries their
+    derivatives. `branch` and `trunk` are hidden widths; a linear layer to the latent values follows
+    in both. With the residual as its loss this is PI-DeepONet (Wang, Wang and Perdikaris 2021).
+
+    Reference: Lu et al., Nature Machine Intelligence 3 (2021) 218-229.
+    """
+
+    branch: tuple[int, ...] = (128, 128, 128, 128)
+    trunk: tuple[int, ...] = (128, 128, 128, 128)
+    latent: int = 128
+    activation: str = "tanh"
+
+    def init(
+        self,
+        key: Array,
+        num_features: int,
+        num_outputs: int,
+        dims: dict[str, int],
+        dtype: DTypeLike,
+    ) -> Params:
+        """Xavier-uniform matrices, zero biases."""
+        if "parameters" not in dims:
+            raise LcpinnError(
+                "a DeepONet needs coefficients for its branch; this family has no parameters"
+            )
+        first, second = jax.random.split(key)
+        joined = num_outputs * self.latent
+        return {
+            "branch": stack(first, (sum(dims.values()), *self.branch, joined), dtype),
+            "trunk": stack(second, (num_features, *self.trunk, joined), dtype),
+            "bias": jnp.zeros(num_outputs, dtype),
+        }
+
+    def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
+        """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
+        act = ACTIVATIONS[self.activation]
+        roles = [lam[role] for role in ("parameters", "weights") if role in lam]
+        amplitudes = jnp.concatenate(roles, axis=-1)
+        for layer in params["branch"][:-1]:
+            amplitudes = act(amplitudes @ layer["w"] + layer["b"], 0)[0]
+        last = params["branch"][-1]
+        amplitudes = amplitudes @ last["w"] + last["b"]
+        modes = features
+        for layer in params["trunk"][:-1]:
+            modes = (modes @ layer["w"] + layer["b"]).apply(act)
+        last = params["trunk"][-1]
+        product = ((modes @ last["w"] + last["b"]) * amplitudes).coefficients
+        blocks = product.reshape(*product.shape[:-1], len(params["bias"]), self.latent)
+        return Series(features.orders, blocks).sum() + params["bias"]
+
+
+def stack(key: Array, sizes: Sequence[int], dtype: DTypeLike) -> list[Params]:
+    """Dense layers from each size to the next."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    return [dense(k, a, b, dtype) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]

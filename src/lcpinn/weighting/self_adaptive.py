@@ -1,0 +1,66 @@
+"""A weight of its own for every point of every term, raised while the network lowers the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from lcpinn.batch import Batch
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.spec import spec
+
+_ADAM = optax.scale_by_adam()
+
+
+@spec
+class SelfAdaptive:
+    """L = sum over terms of mean w² |residual|², which the network descends and every w ascends.
+
+    After McClenny and Braga-Neto (2023), by Adam at the given rate. A weight belongs to a point, so
+    points must be fixed: a sampling with the rule `gauss`, `sobol` or `collocation`. All w start at
+    one, where L-BFGS leaves them: it works on the unweighted loss.
+    """
+
+    rate: float = 5e-3
+
+    def init(self, family: Family, batch: Batch, key: Array) -> Any:
+        if not self.rate > 0:
+            raise LcpinnError(f"self-adaptive weights need a positive rate, not {self.rate:g}")
+        places = {name: term.where for name, term in family.terms.items() if term.where in batch}
+        raw = {name: jnp.ones_like(batch[where].quadrature) for name, where in places.items()}
+        return {"raw": raw, "ascent": _ADAM.init(raw)}
+
+    def weigh(
+        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Any]:
+        raw: dict[str, Array] = state["raw"]
+        _check_points(raw, residuals)
+        slopes = {}
+        for name, r in residuals.items():
+            quadrature = batch[family.terms[name].where].quadrature
+            # The size of Adam's step is the rate, whatever the scale of the gradient: a point's
+            # share of the sum does not matter. But one share among thousands could bring the
+            # gradient below Adam's epsilon, so it is taken relative to the mean share.
+            share = quadrature / jnp.mean(quadrature)
+            slopes[name] = 2 * share * raw[name] * jnp.sum(r * r, axis=-1)
+        upwards, ascent = _ADAM.update(slopes, state["ascent"])
+        after = jax.tree.map(lambda w, step: w + self.rate * step, raw, upwards)
+        return {name: w * w for name, w in raw.items()}, {"raw": after, "ascent": ascent}
+
+
+def _check_points(raw: Mapping[str, Array], residuals: Mapping[str, Array]) -> None:
+    """The points must be those that the weights were made for, as far as their number tells."""
+    had = {name: w.shape for name, w in raw.items()}
+    has = {name: r.shape[:2] for name, r in residuals.items()}
+    for name in {**had, **has}:
+        if had.get(name) != has.get(name):
+            raise LcpinnError(
+                f"self-adaptive weights belong to fixed points: those of {name!r} were made for "
+                f"{had.get(name, 'no points')}, not {has.get(name, 'no points')}"
+            )
