@@ -121,6 +121,9 @@ class Solution:
                 raise LcpinnError(
                     f"no such argument as {name!r}; the solution takes {', '.join(needed)}"
                 )
+        # A coefficient that was held in training has one value to ask for.
+        ranges = self.family.parameters.ranges.items()
+        named = {name: low for name, (low, high) in ranges if low == high} | dict(named)
         missing = [name for name in needed if name not in named]
         if missing:
             raise LcpinnError(
@@ -149,7 +152,10 @@ class Solution:
         if not inside.all():
             self._warned = True
             worst = dict(zip(prior.names, map(float, parameters[~inside][0]), strict=True))
-            ranges = ", ".join(f"{n} in [{a:g}, {b:g}]" for n, (a, b) in prior.ranges.items())
+            ranges = ", ".join(
+                f"{n} in [{a:g}, {b:g}]" if a < b else f"{n} = {a:g} alone"
+                for n, (a, b) in prior.ranges.items()
+            )
             asked = ", ".join(f"{n} = {v:g}" for n, v in worst.items())
             warnings.warn(
                 f"{asked} lies outside what was trained ({ranges})",
@@ -308,7 +314,7 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
             )
         family = FAMILIES[held["name"]]()
     protocol = from_plain(header["protocol"])
-    family = family.plain() if protocol.plain else family
+    family = protocol.view(family)
     expected = signature(family)
     if expected != held:
         differ = [key for key in expected if expected[key] != held.get(key)]

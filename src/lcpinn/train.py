@@ -47,7 +47,7 @@ def train(
     protocol = protocol if protocol is not None else protocols.default(family)
     if not isinstance(protocol, Protocol):
         raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
-    family = family.plain() if protocol.plain else family
+    family = protocol.view(family)
     run = {
         "family": signature(family),
         "protocol": to_plain(protocol),

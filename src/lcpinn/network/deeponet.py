@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import ACTIVATIONS, Series
-from lcpinn.network.mlp import Lambda, Params, dense
+from lcpinn.network.mlp import Lambda, Params, dense, spread
 from lcpinn.spec import spec
 
 
@@ -31,6 +31,7 @@ class DeepONet:
     trunk: tuple[int, ...] = (128, 128, 128, 128)
     latent: int = 128
     activation: str = "tanh"
+    reach: float = 0.0  # of the trunk's first layer, as in MLP
 
     def init(
         self,
@@ -47,9 +48,11 @@ class DeepONet:
             )
         first, second = jax.random.split(key)
         joined = num_outputs * self.latent
+        trunk = stack(second, (num_features, *self.trunk, joined), dtype)
+        trunk[0] = spread(trunk[0], num_features, self.reach)
         return {
             "branch": stack(first, (sum(dims.values()), *self.branch, joined), dtype),
-            "trunk": stack(second, (num_features, *self.trunk, joined), dtype),
+            "trunk": trunk,
             "bias": jnp.zeros(num_outputs, dtype),
         }
 

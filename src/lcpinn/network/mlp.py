@@ -12,6 +12,7 @@ from jaxtyping import Array
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.film import FiLM
+from lcpinn.network.unseen import Unseen
 from lcpinn.spec import spec
 
 Params = dict[str, Any]
@@ -33,8 +34,8 @@ class MLP:
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
     activation: str = "tanh"
-    parameters: FiLM | Concat = FiLM()
-    weights: FiLM | Concat = Concat()
+    parameters: FiLM | Concat | Unseen = FiLM()
+    weights: FiLM | Concat | Unseen = Concat()
     reach: float = 0.0
 
     def init(
@@ -63,14 +64,9 @@ class MLP:
 
     def _first(self, layer: Params, num_features: int, gains: list[Array]) -> Params:
         """The first layer with its `reach`, and with each joined role's gain."""
-        w = layer["w"]
-        scale = self.reach / jnp.max(jnp.abs(w[:num_features])) if self.reach else 1.0
-        factors = jnp.concatenate([jnp.full(num_features, scale, w.dtype), *gains])
-        if not self.reach:
-            return {"w": w * factors[:, None], "b": layer["b"]}
-        # A low-discrepancy spread of the phases, rather than yet another random draw.
-        turn = jnp.mod(0.6180339887498949 * jnp.arange(w.shape[1], dtype=w.dtype), 1)
-        return {"w": w * factors[:, None], "b": jnp.pi * (2 * turn - 1)}
+        gain = jnp.concatenate([jnp.ones(num_features, layer["w"].dtype), *gains])
+        steep = spread(layer, num_features, self.reach)
+        return {"w": steep["w"] * gain[:, None], "b": steep["b"]}
 
     def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
@@ -90,6 +86,17 @@ class MLP:
             h = (h + shift).apply(act)
         last = params["layers"][-1]
         return h @ last["w"] + last["b"]
+
+
+def spread(layer: Params, num_features: int, reach: float) -> Params:
+    """A first layer with slopes up to `reach` along its features, and centres all over them."""
+    if not reach:
+        return layer
+    w = layer["w"]
+    factor = reach / jnp.max(jnp.abs(w[:num_features]))
+    # A low-discrepancy spread of the phases, rather than yet another random draw.
+    turn = jnp.mod(0.6180339887498949 * jnp.arange(w.shape[1], dtype=w.dtype), 1)
+    return {"w": w.at[:num_features].multiply(factor), "b": jnp.pi * (2 * turn - 1)}
 
 
 def dense(key: Array, fan_in: int, fan_out: int, dtype: DTypeLike) -> Params:

@@ -8,7 +8,7 @@ checkpoint and resume any optimiser without knowing which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -38,6 +38,7 @@ class Setup:
     quadrature: Sampling
     held_out: Sampling
     coefficients: Array | None = None  # held at these values, which may be traced
+    programs: dict[str, Any] = field(default_factory=dict)  # compiled, shared with replacements
 
     def draw(self, key: Array) -> Batch:
         """The batch of a stochastic step (traceable): random, or one rule's fixed points."""
@@ -102,5 +103,12 @@ def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dic
 
 def held_out_loss(setup: Setup) -> Callable[[Params], float]:
     """The training objective on points and lambdas that no optimiser has seen."""
-    value = jax.jit(objective(setup, setup.fixed(setup.held_out)))
-    return lambda params: float(value(params)[0])
+
+    @jax.jit
+    def value(params: Params, coefficients: Array | None) -> Array:
+        held = replace(setup, coefficients=coefficients)
+        return objective(held, held.fixed(setup.held_out))(params)[0]
+
+    # Compiled once for all members of a batch: where their coefficients are held is an argument.
+    program = setup.programs.setdefault("held out", value)
+    return lambda params: float(program(params, setup.coefficients))

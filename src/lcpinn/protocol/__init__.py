@@ -1,0 +1,98 @@
+"""Protocols: everything about a training that is not the PDE, each a function of a family."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.protocol.least_squares import fast, pi_deeponet_gn, pinn_gn
+from lcpinn.protocol.methods import (
+    BOUNDARY_WEIGHT,
+    causal_pinn,
+    fno,
+    paper,
+    pi_deeponet,
+    pinn,
+    relobralo,
+    sa_pinn,
+    smoke,
+    terms,
+    unconditioned,
+)
+from lcpinn.protocol.value import Protocol
+
+__all__ = [
+    "BOUNDARY_WEIGHT",
+    "PROTOCOLS",
+    "Protocol",
+    "by_name",
+    "causal_pinn",
+    "default",
+    "fast",
+    "fno",
+    "paper",
+    "pi_deeponet",
+    "pi_deeponet_gn",
+    "pinn",
+    "pinn_gn",
+    "reason_against",
+    "relobralo",
+    "sa_pinn",
+    "smoke",
+    "takes",
+    "terms",
+    "unconditioned",
+]
+
+# `lc-pinn` is the method of the paper under its own name.
+PROTOCOLS: dict[str, Callable[..., Protocol]] = {
+    "fast": fast,
+    "paper": paper,
+    "lc-pinn": paper,
+    "unconditioned": unconditioned,
+    "pinn": pinn,
+    "sa-pinn": sa_pinn,
+    "relobralo": relobralo,
+    "causal-pinn": causal_pinn,
+    "pi-deeponet": pi_deeponet,
+    "fno": fno,
+    "pinn-gn": pinn_gn,
+    "pi-deeponet-gn": pi_deeponet_gn,
+    "smoke": smoke,
+}
+
+
+def by_name(name: str, family: Family, **options: Any) -> Protocol:
+    """The protocol that the command line calls by this name."""
+    if name not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        raise LcpinnError(f"there is no protocol {name!r}; there are {known}")
+    given = {key: value for key, value in options.items() if value is not None}
+    refused = [key for key in given if not takes(name, key)]
+    if refused:
+        raise LcpinnError(f"the protocol {name!r} does not take {', '.join(refused)}")
+    return PROTOCOLS[name](family, **given)
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether a protocol has this option (`at`, `steps`, `seconds`)."""
+    return option in inspect.signature(PROTOCOLS[name]).parameters
+
+
+def reason_against(name: str, family: Family) -> str | None:
+    """Why a protocol does not apply to a family, in one line; None where it does."""
+    middle = {n: (low + high) / 2 for n, (low, high) in family.parameters.ranges.items()}
+    options = {"at": middle} if middle and takes(name, "at") else {}
+    try:
+        by_name(name, family, **options)
+    except LcpinnError as error:
+        return str(error)
+    return None
+
+
+def default(family: Family) -> Protocol:
+    """What `train` uses when nothing is said."""
+    return fast(family)

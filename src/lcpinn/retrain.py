@@ -1,0 +1,211 @@
+"""The same training at many settings and seeds, as one compiled program.
+
+Methods that know one lambda are trained anew for each. Such trainings differ in their coefficients
+and in their random numbers alone, so that they can be members of one batch: the optimiser's own
+`run`, mapped over the members.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lcpinn.errors import LcpinnError
+from lcpinn.evaluation import write_result
+from lcpinn.family import Family
+from lcpinn.files import device, versions
+from lcpinn.optimiser import Setup, Stage
+from lcpinn.optimiser.stage import State
+from lcpinn.progress import Meter, meter
+from lcpinn.protocol import Protocol
+from lcpinn.rundir import RunDirectory
+from lcpinn.solution import Solution, signature
+from lcpinn.spec import describe, to_plain
+from lcpinn.train import make_setup
+
+MEMORY = 4 << 30  # bytes that the hidden values of all members together may take
+
+
+def retrain(
+    family: Family,
+    make: Callable[..., Protocol],
+    settings: Sequence[Mapping[str, float]] = ({},),
+    seeds: Sequence[int] = (0,),
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    at_once: int | None = None,
+) -> list[Solution]:
+    """One solution for every setting of the coefficients and every seed, settings outermost.
+
+    `make(family, at=...)` is a protocol such as `lc.protocol.pinn`. As many members run at once as
+    fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every one
+    gets a run directory in there, named after its setting and seed. Its seconds are its share of
+    the batch's. Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
+    batched.
+    """
+    members = [(make(family, at=setting), seed) for setting in settings for seed in seeds]
+    _check_alike([protocol for protocol, _ in members])
+    directories = [_open(family, p, seed, out, overwrite) for p, seed in members]
+    first = members[0][0]
+    with jax.enable_x64(first.dtype == "float64"), meter(progress) as shown:
+        setup = make_setup(first.view(family), first)
+        size = min(at_once or _room(setup), len(members))
+        found: list[Solution] = []
+        for start in range(0, len(members), size):
+            part = members[start : start + size]
+            found += _Batch(family, setup, part, shown).run()
+    for solution, directory in zip(found, directories, strict=True):
+        if directory.path is not None:
+            solution.save(directory.path / "model.safetensors")
+            spent = sum(solution.run["training"]["seconds"].values())
+            write_result(solution, directory.path, spent)
+    return found
+
+
+def _check_alike(protocols: Sequence[Protocol]) -> None:
+    bare = {str(to_plain(dataclasses.replace(p, at={}))) for p in protocols}
+    if len(bare) != 1:
+        raise LcpinnError("only trainings that differ in their setting alone make a batch")
+
+
+def _open(
+    family: Family, protocol: Protocol, seed: int, out: str | Path | None, overwrite: bool
+) -> RunDirectory:
+    name = "-".join([*(f"{k}={v:g}" for k, v in protocol.at.items()), f"seed{seed}"])
+    path = None if out is None else Path(out) / name
+    directory = RunDirectory(path, _run(family, protocol, seed), every=np.inf)
+    directory.open(resume=False, overwrite=overwrite)
+    return directory
+
+
+def _run(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:
+    return {
+        "family": signature(protocol.view(family)),
+        "protocol": to_plain(protocol),
+        "seed": seed,
+        "versions": versions(),
+        "device": device(),
+    }
+
+
+def _room(setup: Setup) -> int:
+    """How many members fit: a step keeps a few copies of every hidden value of every point."""
+    shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
+    count = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    points = 0
+    for sampling in (setup.sampling, setup.quadrature):
+        if sampling is not None:
+            points = max(points, (sampling.interior + sampling.face) * sampling.num_lambda)
+    hidden = sum(getattr(setup.problem.network, "widths", (128,) * 8))
+    family = setup.problem.family
+    carried = max(len(family.orders(terms)) for terms in family.groups.values())
+    size = (8 * points * hidden * carried + 50 * count) * jnp.dtype(setup.problem.dtype).itemsize
+    return max(1, MEMORY // size)
+
+
+class _Batch:
+    """Members that train together: leaves of their states have the members as first axis."""
+
+    def __init__(
+        self, family: Family, setup: Setup, members: Sequence[tuple[Protocol, int]], shown: Meter
+    ):
+        self.family, self.setup, self.members, self.shown = family, setup, members, shown
+        names = family.parameters.names
+        values = [[p.at[n] for n in names] for p, _ in members]
+        self.coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
+        self.keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
+        self.seconds = {"compile": 0.0, "train": 0.0}
+        self.stopped: list[list[str]] = [[] for _ in members]
+
+    def run(self) -> list[Solution]:
+        draw = lambda key: self.setup.problem.init(jax.random.fold_in(key, 0))
+        params = jax.jit(jax.vmap(draw))(self.keys)
+        for number, phase in enumerate(self.members[0][0].phases):
+            params = self._through(number, phase, params)
+        return [self._solution(i, _member(params, i)) for i in range(len(self.members))]
+
+    def _stage(self, phase: Any, coefficients: Any) -> Stage:
+        """The phase for one member. The setting may be traced: only its values differ."""
+        held = coefficients if coefficients.shape[-1] else None
+        return phase.build(dataclasses.replace(self.setup, coefficients=held))
+
+    def _through(self, number: int, phase: Any, params: Any) -> Any:
+        title = f"phase {number + 1}, {type(phase).__name__} of {len(self.members)} at once"
+        stages = [self._stage(phase, c) for c in self.coefficients]
+        if stages[0].run is None:
+            raise LcpinnError(f"{describe(phase)} cannot be batched: train its settings one by one")
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, number + 1))(self.keys)
+        begin = jax.vmap(lambda c, p, k: self._stage(phase, c).init(p, k))
+        state = jax.jit(begin)(self.coefficients, params, keys)
+        advance = jax.jit(jax.vmap(lambda c, s: self._stage(phase, c).run(s)))  # pyright: ignore[reportOptionalCall]
+        self.shown.start(title, stages[0].total, 0)
+        reasons = self._reasons(stages, state)
+        first = True
+        while any(reason is None for reason in reasons):
+            begun, before = time.perf_counter(), np.asarray(state["step"])
+            state, info = jax.block_until_ready(advance(self.coefficients, state))
+            self.seconds["compile" if first else "train"] += time.perf_counter() - begun
+            first = False
+            reasons = self._reasons(stages, state)
+            self._check_progress(state, before, reasons)
+            loss = np.asarray(info["loss"])
+            self.shown.update(int(np.max(state["step"])), {"loss": float(np.median(loss))})
+        return self._finish(title, stages, state, reasons)
+
+    def _finish(
+        self, title: str, stages: list[Stage], state: State, reasons: list[str | None]
+    ) -> Any:
+        ends = []
+        for i, stage in enumerate(stages):
+            params, note = stage.finish(_member(state, i))
+            self.stopped[i].append(f"{title}: {reasons[i]}" + (f"; {note}" if note else ""))
+            ends.append(params)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
+
+    def _reasons(self, stages: list[Stage], state: State) -> list[str | None]:
+        """Why each member is over. Its scalars tell; nothing larger leaves the device."""
+        scalars = {k: np.asarray(v) for k, v in state.items() if getattr(v, "ndim", 0) == 1}
+        return [
+            stage.stopped({k: v[i] for k, v in scalars.items()}, {})
+            for i, stage in enumerate(stages)
+        ]
+
+    def _check_progress(
+        self, state: State, before: np.ndarray, reasons: list[str | None]
+    ) -> None:
+        """A member that stands still without being over met a value that is not finite."""
+        for i, reason in enumerate(reasons):
+            if reason is None and int(state["step"][i]) == int(before[i]):
+                protocol, seed = self.members[i]
+                own = dataclasses.replace(self.setup, coefficients=self.coefficients[i])
+                one = _member(state, i)
+                batch = own.draw(jax.random.fold_in(one["key"], one["step"]))
+                where = ", ".join(f"{k} = {v:g}" for k, v in protocol.at.items())
+                what = self.setup.problem.blame(one["params"], batch)
+                raise LcpinnError(f"seed {seed}{', ' + where if where else ''}: {what}")
+
+    def _solution(self, index: int, params: Any) -> Solution:
+        protocol, seed = self.members[index]
+        share = {name: value / len(self.members) for name, value in self.seconds.items()}
+        training = {
+            "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
+            "phases": [describe(p) for p in protocol.phases],
+            "stopped": self.stopped[index],
+            "seconds": share,
+            "at_once": len(self.members),
+        }
+        run = _run(self.family, protocol, seed) | {"training": training}
+        return Solution(protocol.view(self.family), protocol, params, run)
+
+
+def _member(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
