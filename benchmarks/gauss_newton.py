@@ -174,15 +174,13 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         centre = 1e-3 * jnp.sum(matrix**2) / theta.size
         dampings = ladder.damping_ladder(centre, LADDER)
         if solvers == ["sample-space"]:
-            ms["solve"], steps = time_of(ladder._sample_space, matrix, r, dampings, centre)
-            directions = steps.directions
+            sample_space = lambda *given: ladder._sample_space(*given)[0].directions
+            ms["solve"], directions = time_of(sample_space, matrix, r, dampings, centre)
         else:
             factors = {n: time_of(FACTORISE[n], matrix, r, centre) for n in solvers}
             ms["factorise"] = {name: spent for name, (spent, _) in factors.items()}
             factor, c = factors[solvers[-1]][1]
-            ms["conjugate_gradients"], (_, directions) = time_of(
-                ladder._all_dampings, factor, c, dampings, centre
-            )
+            ms["conjugate_gradients"], directions = time_of(_solve, factor, c, dampings, centre)
         ms["losses"], _ = time_of(losses, directions, theta, batch, scales)
         ms["step"] = {
             name: time_of(partial(step, name), theta, centre, batch, scales)[0] for name in solvers
@@ -193,6 +191,12 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         "rows": int(r.size),
         "ms": ms,
     }
+
+
+def _solve(factor: Array, c: Array, dampings: Array, centre: Array) -> Array:
+    """The steps of all dampings from one factor."""
+    down, up = ladder._substitutions(factor)
+    return down(ladder._all_dampings(down, up, c, dampings, centre))
 
 
 def _median(function: Callable, *arguments: Any, repeats: int) -> tuple[float, Any]:

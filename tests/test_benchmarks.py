@@ -2,15 +2,20 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import jax
+import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import families, gauss_newton, step
+from benchmarks import baselines, families, gauss_newton, step
 from benchmarks.stamp import stamp
+from lcpinn.batch import Sampling
+from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
-from lcpinn.protocol import smoke
+from lcpinn.network import MLP
+from lcpinn.protocol import example, smoke
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def test_the_stamp_is_plain_data():
 def test_the_runner_lists_and_refuses(capsys):
     runner.run(["--list"])
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert {"families", "gauss_newton", "step"} <= set(listed)
+    assert {"baselines", "families", "gauss_newton", "step"} <= set(listed)
     with pytest.raises(SystemExit, match=r"there is no benchmark 'stepp'; there are .*step"):
         runner.run(["stepp"])
     with pytest.raises(SystemExit, match="name a benchmark"):
@@ -173,3 +178,91 @@ def test_what_would_take_too_long_is_left_out():
     assert gauss_newton._affordable([], 200, 20, "parameter") == list(gauss_newton.FACTORISE)
     assert gauss_newton._affordable(before, 200, 20, "parameter") == ["cholesky"]
     assert gauss_newton._affordable(before, 300, 20, "parameter") == []
+
+
+# -- baselines -----------------------------------------------------------------------------------
+
+
+def _tiny(method, family):
+    """A method on a network and points that compile fast."""
+    return replace(
+        example(method, family),
+        network=MLP((4,)),
+        sampling=Sampling(32, 8, 1),
+        quadrature=Sampling(16, 4, 1, "gauss"),
+    )
+
+
+def test_every_phase_of_a_method_is_timed_and_the_batch(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(baselines, "example", _tiny)
+    monkeypatch.setattr(baselines, "POINTS", 120)
+    out = tmp_path / "new" / "baselines.json"
+    options = ["--families", "helmholtz-1d", "--protocols", "causal-pinn", "--repeats", "2"]
+    baselines.main([*options, "--out", str(out)])
+    written = json.loads(out.read_text())
+    assert {"date", "device", "versions", "seed", "load"} <= set(written["stamp"])
+    assert str(tmp_path) not in json.dumps(written)
+    assert written["command"].endswith("--repeats 2 --out baselines.json")
+    assert "needs a coordinate t" in written["left_out"]["helmholtz-1d"]["causal-pinn"]
+    adam, lbfgs, at_once = written["phases"]
+    assert [row["optimiser"] for row in (adam, lbfgs, at_once)] == ["Adam", "L-BFGS", "Adam"]
+    assert [row["at_once"] for row in (adam, lbfgs, at_once)] == [1, 1, 15]
+    assert [row["points"] for row in (adam, lbfgs, at_once)] == [40, 20, 15 * 40]
+    assert {row["parameters"] for row in (adam, lbfgs, at_once)} == {4 + 4 + 4 + 1}
+    assert all(len(row["ms_per_step"]["calls"]) == 2 for row in written["phases"])
+    assert all(min(row["ms_per_step"]["calls"]) > 0 for row in written["phases"])
+    assert adam["times_pinn"] == 1
+    assert at_once["times_alone"] == at_once["times_pinn"]
+    assert out.with_suffix(".png").stat().st_size > 10_000
+    assert "pinn, 15 at once" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        baselines.main(["--protocols", "pimm"])
+
+
+def test_the_batch_takes_the_steps_of_its_members_alone():
+    protocol = _tiny("pinn", Helmholtz(1))
+    setup = step.make_setup(protocol.view(Helmholtz(1)), protocol)
+    phase = replace(protocol.phases[0], block=3)
+    stage = baselines.batch(phase, setup, baselines.grid_values(Helmholtz(1)))
+    state, _ = stage.advance(stage.init(None, None))
+    last = jax.tree.map(lambda leaf: leaf[-1], state)
+    held = replace(setup, coefficients=baselines.grid_values(Helmholtz(1))[-1])
+    alone, key = phase.build(held), jax.random.PRNGKey(baselines.SEEDS[-1])
+    one, _ = alone.advance(alone.init(setup.problem.init(key), key))
+    assert baselines._step(state) == int(one["step"]) == 3
+    for a, b in zip(*map(jax.tree.leaves, (last["params"], one["params"])), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "family", "points"),
+    [
+        ("lc-pinn", Helmholtz(1), [4 * (1024 + 100), 32 * (256 + 24)]),
+        ("pi-deeponet", Helmholtz(1), [4 * (1024 + 100), 20 * (256 + 24)]),
+        ("causal-pinn", Burgers(), [1024 + 200 + 200]),
+        ("fno", Burgers(), [32 * 101 * 256]),
+        ("fast", Helmholtz(1), [2600]),
+    ],
+)
+def test_the_points_of_a_step_at_published_size(method, family, points):
+    protocol = example(method, family)
+    setup = step.make_setup(protocol.view(family), protocol)
+    phases = map(baselines._bare, protocol.phases)
+    assert [baselines.num_points(phase, setup) for phase in phases] == points
+
+
+def test_ratios_come_first_on_a_cpu_and_milliseconds_elsewhere(tmp_path):
+    row = {"family": "burgers", "parameters": 9, "points": 8, "at_once": 1, "optimiser": "Adam",
+           "build_seconds": 0.0, "compile_seconds": 1.0}  # fmt: skip
+    rows = [
+        row | {"method": "pinn", "ms_per_step": {"median": 2.0}},
+        row | {"method": "relobralo", "ms_per_step": {"median": 3.0}},
+        row | {"method": "relobralo", "ms_per_step": {"median": 12.0}, "at_once": 15},
+    ]
+    baselines.compared(rows)
+    assert [r["times_pinn"] for r in rows] == [1, 1.5, 6]
+    assert rows[2]["times_alone"] == 4
+    assert baselines.table("burgers", rows, "cpu").splitlines()[2].split()[1:3] == ["1.5", "3"]
+    assert baselines.table("burgers", rows, "gpu").splitlines()[2].split()[1:3] == ["3", "1.5"]
+    result = {"phases": rows, "setting": {"platform": "gpu"}, "stamp": {"device": "abacus"}}
+    assert baselines.draw(result, tmp_path / "gpu.png").stat().st_size > 10_000

@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import lcpinn
-from lcpinn import cli, compilation
+from lcpinn import cli, compilation, tables
 from lcpinn.columns import broadcast, grid_points
 from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.locate import find_family
 from lcpinn.paper import paper_at, paper_row
+from lcpinn.protocol import methods
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 COMMANDS = ("families", "train", "evaluate", "predict", "check")
@@ -87,6 +88,63 @@ def test_families_as_json():
     assert [f["name"] for f in found] == list(FAMILIES)
     assert found[0]["parameters"] == {"k": [1.0, 10.0]}
     assert found[4]["terms"] == ["equation", "boundary", "initial"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_which_protocol_applies_where(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = run("families", "--protocols").stdout
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
+    assert rows["fast"] == ["✓"] * 6
+    assert rows["sa-pinn"] == ["at"] * 4 + ["✓"] * 2
+    assert rows["causal-pinn"] == ["–"] * 4 + ["✓"] * 2
+    assert rows["fno"] == ["–"] * 4 + ["✓", "–"]
+    assert set(lcpinn.protocol.PROTOCOLS) <= set(rows)
+    flat = " ".join(text.split())
+    every = "helmholtz-1d, helmholtz-2d, helmholtz-3d, schrodinger-1d"
+    assert f"causal-pinn needs a coordinate t: not for {every} " in flat
+    assert f"fno needs solver data: not for {every}, buckley-leverett" in flat
+    assert text.count("needs a coordinate t") == 1
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+
+
+def test_which_protocol_applies_where_as_json():
+    found = json.loads(run("families", "--protocols", "--json").stdout)
+    assert list(found) == list(FAMILIES)
+    assert found["burgers"]["pinn"] == {"applies": "yes"}
+    assert found["helmholtz-3d"]["pinn"] == {"applies": "at"}
+    reason = "causal-pinn needs a coordinate t; helmholtz-3d has x, y, z"
+    assert found["helmholtz-3d"]["causal-pinn"] == {"applies": "no", "reason": reason}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terms_of_one_family(width, monkeypatch, home):
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = run("families", "schrodinger-1d", "--protocols").stdout
+    flat = " ".join(text.split())
+    for words in ("4x64 tanh", "4 λ of 1024 + 64", "10,000 Adam", "50,000 Adam", "L-BFGS"):
+        assert words in flat
+    assert "Gauss-Newton" in flat
+    assert "paper, lc-pinn" in flat
+    assert "fno needs solver data: schrodinger-1d has no solutions" in flat
+    assert max(map(len, text.splitlines())) <= width
+    own = json.loads(run("families", "decay.py:Decay", "--protocols", "--json").stdout)
+    assert own["family"] == "decay"
+    rows = {row["name"]: row for row in own["protocols"]}
+    assert rows["causal-pinn"]["at"] == {"k": 1.25}
+    assert rows["sa-pinn"]["budget"] == {"Adam steps": 10_000, "LBFGS steps": 5_000}
+    assert rows["pinn"]["points"] == {
+        "interior": 1024, "faces": 100, "lambdas": 1, "rule": "random"
+    }  # fmt: skip
+    assert rows["pi-deeponet"]["points"]["grid"] == 20
+    assert list(own["not"]) == ["fno"]
+
+
+def test_one_family_alone(home):
+    text = run("families", "decay.py").stdout
+    assert "u' = -k u" in text
+    assert "helmholtz" not in text
 
 
 # Finding a family
@@ -179,6 +237,8 @@ def test_a_family_without_reference_or_parameters(home):
     [
         ("paper", {"steps": 1000}, ["Adam(steps=1000)", "LBFGS(steps=30)"]),
         ("smoke", {}, ["Adam(steps=60"]),
+        ("pinn", {"at": "k=3.25", "steps": 1000}, ["pinn (float32, k = 3.25)", "Adam(steps=1000)"]),
+        (None, {"at": "k=3.25"}, ["fast (float64, k = 3.25)"]),
         (None, {}, []),
     ],
 )
@@ -199,7 +259,8 @@ def test_options_reach_the_protocol(protocol, options, says, home, monkeypatch):
     name = protocol or lcpinn.protocol.default(FAMILIES["helmholtz-1d"]()).name
     assert all(word in text for word in says)
     assert rest["seed"] == 3
-    assert rest["out"] == Path(f"runs/helmholtz-1d-{name}-seed3")
+    setting = "-k=3.25" if "at" in options else ""
+    assert rest["out"] == Path(f"runs/helmholtz-1d-{name}{setting}-seed3")
     assert rest["progress"]
     assert (rest["resume"], rest["overwrite"], rest["checkpoint_every"]) == (False, False, 30.0)
 
@@ -214,11 +275,129 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
     assert found.exit_code == 130
     command = "lcpinn train decay.py:Decay --protocol smoke --seed 2 --out run --resume"
     assert found.stderr == f"lcpinn: interrupted; go on with: {command}\n"
+    setting = ["--protocol", "pinn", "--at", "k=1.5", "--out", "new"]
+    held = CliRunner().invoke(cli.app, [*args[:2], "--quiet", *setting])
+    assert held.stderr.endswith(f"lcpinn train decay.py:Decay {' '.join(setting)} --resume\n")
     early = CliRunner().invoke(cli.app, [*args, "new"])
     assert "no checkpoint yet" in early.stderr
     monkeypatch.setattr(cli, "run_checks", interrupt)
     other = CliRunner().invoke(cli.app, ["check", "burgers"])
     assert (other.exit_code, other.stderr) == (130, "lcpinn: interrupted\n")
+
+
+# Baselines
+
+
+def tiny(monkeypatch):
+    """The baselines' terms at a size that trains in a moment."""
+    small = methods.Terms(16, 4, 20, 0, frozen=(2, 8), widths=(4, 4))
+    monkeypatch.setattr(methods, "_TERMS", {"decay": small, "burgers": small})
+
+
+@pytest.fixture
+def baseline(home, monkeypatch):
+    """Decay at one setting, by the command line, into the default place."""
+    tiny(monkeypatch)
+    found = run("train", "decay.py", "--protocol", "pinn", "--at", "k=1.5", "--steps", "10")
+    return found, home / "runs" / "decay-pinn-k=1.5-seed0"
+
+
+def test_a_training_at_one_setting(baseline, monkeypatch):
+    found, out = baseline
+    flat = " ".join(found.stdout.split())
+    assert "pinn (float32, k = 1.5)" in flat
+    result = json.loads((out / "result.json").read_text())
+    assert result["at"] == {"k": 1.5}
+    value = re.escape(f"{result['error']['mean']:.2e}")
+    assert re.search(rf"k +error\n─+\n +1\.5 +{value}\n", found.stdout)
+    assert "mean of" not in found.stdout
+    assert f"predict {out.relative_to(Path.cwd())} --family decay.py -o out.csv" in flat
+    told = run("evaluate", out, "--family", "decay.py").stdout
+    assert f"{result['error']['mean']:.2e}" in told
+    model = ("predict", out, "--family", "decay.py", "--grid", "t=3")
+    plain = run(*model)
+    assert columns(plain.stdout)["k"].tolist() == [1.5] * 3
+    assert plain.stderr == ""
+    other = run(*model, "--at", "k=1")
+    assert other.stderr == (
+        "lcpinn: warning: k = 1 lies outside what was trained (k = 1.5 alone)\n"
+    )
+    (out.parent / "t.csv").write_text("t\n0.5\n")
+    held = columns(run(*model[:-2], "--points", out.parent / "t.csv").stdout)
+    assert held["k"].tolist() == [1.5]
+
+
+def test_a_family_of_loss_weights_has_one_error(home, monkeypatch):
+    """Without weights to average over there is no mean of weightings to show."""
+    tiny(monkeypatch)
+    text = run("train", "burgers", "--protocol", "relobralo", "--steps", "2", "--quiet").stdout
+    assert re.search(r"error +paper\n─+\n +\d\.\d\de[+-]\d\d +1\.82e-01", text)
+    assert "weighting" not in text
+    assert "relobralo, 4 seeds, 5.4 minutes each" in text
+
+
+def test_several_settings_are_one_batch(home, monkeypatch):
+    tiny(monkeypatch)
+    at = ("--at", "k=0.5", "--at", "k=2")
+    found = run("train", "decay.py", "--protocol", "relobralo", *at, "--steps", "4", "--quiet")
+    out = home / "runs" / "decay-relobralo"
+    results = [json.loads((out / f"k={k}-seed0" / "result.json").read_text()) for k in ("0.5", "2")]
+    rows = [line.split() for line in found.stdout.splitlines()]
+    for k, result in zip(("0.5", "2"), results, strict=True):
+        error, residual = result["error"]["mean"], result["validation"]["residual"]
+        seconds = result["seconds"]["total"]
+        assert [k, f"{error:.2e}", f"{residual:.2e}", f"{seconds:.1f}"] in rows
+    assert "runs/decay-relobralo/: k=0.5-seed0, k=2-seed0" in found.stdout
+    again = ("train", "decay.py", "--protocol", "relobralo", *at, "--steps", "4", "--quiet")
+    refused = CliRunner().invoke(cli.app, [str(a) for a in again])
+    assert refused.exit_code == 2
+    assert "already holds a run" in refused.stderr
+    told = json.loads(run(*again, "--overwrite", "--out", "b", "--seed", "1", "--json").stdout)
+    assert [(r["out"], r["at"], r["seed"]) for r in told] == [
+        ("b/k=0.5-seed1", {"k": 0.5}, 1), ("b/k=2-seed1", {"k": 2.0}, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--protocol", "pinn"), "pinn trains one setting of the coefficients at a time: say which,"
+         " as in --at k=1.25"),
+        (("--protocol", "pinn", "--at", "k=3"), "k = 3 lies outside its range [0.5, 2]"),
+        (("--protocol", "pinn", "--at", "d=1"),
+         "there is no coefficient 'd' to hold; there are: k"),
+        (("--protocol", "pinn", "--at", "k"), "--at: 'k' is not NAME=VALUE"),
+        (("--protocol", "paper", "--at", "k=1"), "the protocol 'paper' does not take at"),
+        (("--protocol", "pinn", "--at", "k=1", "--at", "k=2", "--resume"),
+         "--resume goes on with one training; give one --at"),
+        (("--protocol", "pinn", "--at", "k=1", "--at", "k=1"),
+         "k=1-seed0 is there twice: every setting and seed is trained once"),
+        (("--protocol", "pinn-gn", "--at", "k=1", "--at", "k=2"), "pinn-gn cannot be batched, since"
+         " Restarts decides between compiled calls: train its settings one by one"),
+        (("--protocol", "fno", "--at", "k=1", "--at", "k=2"),
+         "the protocol 'fno' does not take at"),
+        (("--protocol", "pinn", "--at", "k=1", "--seconds", "3"),
+         "the protocol 'pinn' does not take seconds"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense(home, args, says):
+    found = CliRunner().invoke(cli.app, ["train", "decay.py", *args, "--quiet"])
+    assert (found.exit_code, found.stdout, found.stderr) == (2, "", f"lcpinn: {says}\n")
+    assert not (home / "runs").exists()
+
+
+def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run_retraining", interrupt)
+    settings = ["--protocol", "pinn", "--at", "k=1", "--at", "k=2"]
+    found = CliRunner().invoke(cli.app, ["train", "decay.py", *settings, "--quiet"])
+    assert found.exit_code == 130
+    command = f"lcpinn train decay.py {' '.join(settings)} --out runs/decay-pinn --overwrite"
+    assert found.stderr == (
+        f"lcpinn: interrupted; a batch has no checkpoint: start again with: {command}\n"
+    )
 
 
 # evaluate
@@ -248,6 +427,10 @@ def test_the_papers_numbers():
     assert all(row is not None and row["mean"] > 0 for row in rows.values())
     assert rows["burgers"] is not None
     assert rows["burgers"]["grid"] == []
+    sa = paper_row(FAMILIES["helmholtz-1d"](), "sa-pinn")
+    assert sa is not None
+    assert paper_at(sa, {"k": 3.25, "error": 1.0}) == (0.0129, 0.0123)
+    assert paper_row(FAMILIES["helmholtz-1d"](), "pinn-gn") is None
     assert paper_row(Burgers(viscosity=0.1)) is None
     assert paper_row(BuckleyLeverett(viscosity=0.0)) is None
 
@@ -263,7 +446,7 @@ def test_the_table_of_errors(name, width, capsys):
     error = {"grid": rows, "mean": 1e-3, "dense_max": 0.5, "dense_argmax": {"k": 3.14159}}
     error |= {"shots": 100, "worst_slice": 0.2, "spread": 0.1} if family.weights else {}
     console = cli.Console(width=width, force_terminal=True, highlight=False)
-    cli._show_errors(console, family, error)
+    tables.show_errors(console, family, error, "fast")
     shown = capsys.readouterr().out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     if name == "helmholtz-1d":

@@ -63,7 +63,7 @@ def dense_step(jacobian, rows, damping):
 def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shape):
     jacobian, rows = random_problem(*shape, decades)
     ladder = damping_ladder(jnp.asarray(centre), 9)
-    steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[4], solver)
+    steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[4], solver)
     for damping, direction, predicted in zip(
         ladder, steps.directions, steps.predicted, strict=True
     ):
@@ -77,7 +77,7 @@ def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shap
 def test_sample_space_gives_the_same_steps(decades):
     jacobian, rows = random_problem(20, 50, decades)
     ladder = damping_ladder(jnp.asarray(1e-4), 5)
-    steps = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], "qr")
+    steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], "qr")
     for damping, direction, predicted in zip(
         ladder, steps.directions, steps.predicted, strict=True
     ):

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from lcpinn.errors import LcpinnError
-from lcpinn.prior import Cube, LogCube, LogUniform, Product, Simplex, Uniform, prior_from_json
+from lcpinn.prior import (
+    Cube,
+    LogCube,
+    LogUniform,
+    Product,
+    Simplex,
+    Uniform,
+    prior_from_json,
+    unit_gauss,
+)
 
 MIXED = Uniform(a=(-2, 3)) & LogUniform(nu=(1e-3, 10))
 COEFFICIENTS = [Uniform(k=(1, 10)), LogUniform(k=(1e-4, 1), d=(0.1, 2)), MIXED]
@@ -161,6 +170,15 @@ def test_simplex_quadrature_is_exact_on_polynomials(num_terms):
     np.testing.assert_allclose(weights @ w**3, 6 / (m * (m + 1) * (m + 2)), rtol=1e-12)
     for i, j in itertools.combinations(range(m), 2):
         np.testing.assert_allclose(weights @ (w[:, i] * w[:, j]), 1 / (m * (m + 1)), rtol=1e-12)
+
+
+def test_long_gauss_rules_agree_with_short_ones():
+    """From a thousand nodes on another algorithm takes over: the usual one takes a minute."""
+    for num in (999, 1000, 8192):
+        nodes, weights = unit_gauss(num)
+        assert np.all(np.diff(nodes) > 0)
+        np.testing.assert_allclose(weights.sum(), 1, rtol=1e-12)
+        np.testing.assert_allclose(weights @ nodes**30, 1 / 31, rtol=1e-10)
 
 
 def test_grids_include_the_exact_ends():

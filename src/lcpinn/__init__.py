@@ -8,6 +8,7 @@ from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Evaluation, Family
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex, Uniform
 from lcpinn.protocol import Protocol
+from lcpinn.retrain import retrain
 from lcpinn.solution import Solution, load
 from lcpinn.term import interior, on
 from lcpinn.train import train
@@ -33,6 +34,7 @@ __all__ = [
     "on",
     "optimiser",
     "protocol",
+    "retrain",
     "train",
     "weighting",
 ]

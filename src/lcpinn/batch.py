@@ -135,7 +135,7 @@ def _lambda_nodes(family: Family, sampling: Sampling) -> tuple[np.ndarray, np.nd
     if sampling.grid:
         parameters = family.parameters.grid(sampling.grid)
         num, mass = len(parameters), np.full(len(parameters), 1 / len(parameters))
-    elif family.parameters.dim == 1:
+    elif len(family.parameters.free) == 1:
         parameters, mass = family.parameters.quadrature(num)
     weights = np.zeros((num, 0)) if prior is None else prior.sobol(num, sampling.seed + 1)
     return parameters, weights, mass

@@ -12,20 +12,16 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperGroup
 
-from lcpinn import __version__
+from lcpinn import __version__, tables
 from lcpinn import protocol as protocols
-from lcpinn.check import Finding
 from lcpinn.check import check as run_checks
 from lcpinn.columns import assignments, broadcast, grid_points, read_points, to_csv, write
 from lcpinn.compilation import enable_cache
@@ -35,14 +31,14 @@ from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json
 from lcpinn.locate import find_family, in_users_file, split
-from lcpinn.paper import paper_at, paper_row
+from lcpinn.paper import paper_row
 from lcpinn.protocol import Protocol
+from lcpinn.protocol.facts import facts
+from lcpinn.retrain import member_name
+from lcpinn.retrain import retrain as run_retraining
 from lcpinn.rundir import OURS
 from lcpinn.solution import Solution, load
 from lcpinn.train import train as run_training
-
-MOST_ROWS = 20  # of a result's table; result.json has them all
-
 
 # -- What every command shares -------------------------------------------------------------------
 
@@ -166,46 +162,45 @@ def start(
 
 
 @app.command()
-def families(as_json: JsonOption = False) -> None:
-    """List the families that are built in.
+def families(
+    family: Annotated[
+        str | None,
+        typer.Argument(metavar="[FAMILY]", help="One of them; file.py:Class is one too."),
+    ] = None,
+    with_protocols: Annotated[
+        bool,
+        typer.Option("--protocols", help="How they can be trained; of one family, on what terms."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the families that are built in, and what can train them.
 
     \b
     lcpinn families
-    lcpinn families --json
+    lcpinn families --protocols               which method applies where
+    lcpinn families helmholtz-1d --protocols  what each gets: network, points...
     """
-    known = {name: make() for name, make in FAMILIES.items()}
-    if as_json:
-        _print_json([_about(name, family) for name, family in known.items()])
-        return
-    console = _out()
-    console.print(_table_of(known, wide=console.width >= 110))
-
-
-def _table_of(known: Mapping[str, Family], *, wide: bool) -> Table:
-    """Five columns; on a narrow terminal all but the name go under the equation."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("family", no_wrap=True, style="bold")
-    names = ("equation", "coordinates", "parameters", "terms")
-    for name in names if wide else [", ".join(names)]:
-        table.add_column(name)
-    for name, family in known.items():
-        facts = (
-            _ranges(family.domain.ranges),
-            _ranges(family.parameters.ranges) or ["(loss weights)"],
-            family.term_names,
-        )
-        if wide:
-            table.add_row(name, _equation(family), *("\n".join(fact) for fact in facts))
+    with _blaming(family):
+        if family is None:
+            known = {name: make() for name, make in FAMILIES.items()}
         else:
-            details = "; ".join(", ".join(fact) for fact in facts)
-            table.add_row(name, Text(_equation(family) + "\n").append(details, "dim"))
-    return table
+            found = find_family(family)
+            known = {found.name: found}
+        if with_protocols and family is not None:
+            _terms(known.popitem()[1], as_json)
+        elif with_protocols:
+            matrix = {name: _applicable(one) for name, one in known.items()}
+            _print_json(matrix) if as_json else tables.show_protocols(_out(), matrix)
+        elif as_json:
+            _print_json([_about(name, one) for name, one in known.items()])
+        else:
+            tables.show_families(_out(), known)
 
 
 def _about(name: str, family: Family) -> dict[str, Any]:
     return {
         "name": name,
-        "equation": _equation(family),
+        "equation": tables.equation(family),
         "coordinates": family.domain.ranges,
         "parameters": family.parameters.ranges,
         "outputs": family.outputs,
@@ -213,12 +208,37 @@ def _about(name: str, family: Family) -> dict[str, Any]:
     }
 
 
-def _equation(family: Family) -> str:
-    return (type(family).__doc__ or "").strip().split("\n")[0]
+def _applicable(family: Family) -> dict[str, dict[str, str]]:
+    """Protocol -> whether it applies: `yes`, `at` (with a setting), or `no` and the reason."""
+    found: dict[str, dict[str, str]] = {}
+    for name in protocols.PROTOCOLS:
+        try:
+            held = protocols.example(name, family).at
+            found[name] = {"applies": "at" if held else "yes"}
+        except LcpinnError as error:
+            found[name] = {"applies": "no", "reason": str(error)}
+    return found
 
 
-def _ranges(ranges: Mapping[str, tuple[float, float]]) -> list[str]:
-    return [f"{name} in [{low:g}, {high:g}]" for name, (low, high) in ranges.items()]
+def _terms(family: Family, as_json: bool) -> None:
+    """What each protocol is for this family, read off its values."""
+    rows: dict[Any, dict[str, Any]] = {}
+    refused: dict[str, str] = {}
+    for name, make in protocols.PROTOCOLS.items():
+        if make in rows:
+            rows[make]["name"] += f", {name}"  # another name for the same
+            continue
+        try:
+            rows[make] = {"name": name, **facts(family, protocols.example(name, family))}
+        except LcpinnError as error:
+            refused[name] = str(error)
+    if as_json:
+        _print_json({"family": family.name, "protocols": [*rows.values()], "not": refused})
+        return
+    console = _out()
+    tables.show_terms(console, family, [*rows.values()])
+    for reason in refused.values():
+        tables.fact(console, "–", reason)
 
 
 # -- train ---------------------------------------------------------------------------------------
@@ -231,6 +251,13 @@ def train(
         str | None,
         typer.Option(metavar="NAME", help=f"How to train: {', '.join(protocols.PROTOCOLS)}."),
     ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Coefficients to hold. Given several times: one training for each, in one batch.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all that is random.")] = 0,
     steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Of the first phase.")
@@ -238,7 +265,7 @@ def train(
     seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="To train for.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Default: runs/<family>-<protocol>-seed<N>."),
+        typer.Option(metavar="DIR", help="Default: runs/, family, protocol, setting and seed."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run there.")] = False,
@@ -248,96 +275,138 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the result, no progress.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train one network for a whole family.
+    """Train one network for a whole family, or a baseline to compare it with.
 
     The run is kept in a directory: model, errors, a picture, and a checkpoint to go on from.
 
     \b
     lcpinn train helmholtz-1d
-    lcpinn train burgers --protocol paper --seed 1
     lcpinn train my_pde.py:MyFamily --protocol smoke --out runs/first-try
     lcpinn train helmholtz-2d --protocol paper --resume
+    lcpinn train burgers --protocol sa-pinn              a baseline of the paper
+    lcpinn train helmholtz-1d --protocol pinn --at k=1 --at k=3.25
+    lcpinn families --protocols                          which applies where
     """
+    asked = _Asked(family, protocol, at or [], seed, steps, seconds, out)
     with _blaming(family):
         found = find_family(family)
-        chosen = _protocol(found, protocol, steps=steps, seconds=seconds)
-        if out is None:
-            out = Path("runs") / f"{found.name}-{chosen.name}-seed{seed}"
-        if not quiet:
-            _introduce(found, chosen, seed, Console(stderr=as_json, highlight=False))
-        try:
-            solution = run_training(
-                found,
-                chosen,
-                seed=seed,
-                out=out,
-                progress=not quiet,
-                resume=resume,
-                overwrite=overwrite,
-                checkpoint_every=checkpoint_every,
-            )
-        except KeyboardInterrupt:
-            again = {"--protocol": protocol, "--seed": seed or None, "--steps": steps}
-            again |= {"--seconds": seconds, "--out": out}
-            _fail(_interrupted(family, again, out), 130)
-        result = read_json(out / "result.json")
+        if len(asked.at) > 1:
+            if resume:
+                raise LcpinnError("--resume goes on with one training; give one --at")
+            _train_batch(found, asked, overwrite, quiet, as_json)
+        else:
+            options = {"resume": resume, "checkpoint_every": checkpoint_every}
+            _train_one(found, asked, overwrite, quiet, as_json, options)
+
+
+class _Asked(NamedTuple):
+    """What was typed, so that it can be typed again."""
+
+    family: str
+    protocol: str | None
+    at: list[str]
+    seed: int
+    steps: int | None
+    seconds: float | None
+    out: Path | None
+
+    def make(self, family: Family, at: Mapping[str, float] | None = None) -> Protocol:
+        given = {"steps": self.steps, "seconds": self.seconds, "at": at or None}
+        if self.protocol is None and not any(value is not None for value in given.values()):
+            return protocols.default(family)
+        name = self.protocol or protocols.default(family).name
+        return protocols.by_name(name, family, **given)
+
+    def settings(self) -> list[dict[str, float]]:
+        return [assignments("--at", [text]) for text in self.at]
+
+    def again(self, out: Path, *more: str) -> str:
+        """The command, with the place of its run spelt out."""
+        words = ["lcpinn", "train", self.family]
+        options: list[tuple[str, Any]] = [("--protocol", self.protocol)]
+        options += [("--at", text) for text in self.at]
+        options += [("--seed", self.seed or None), ("--steps", self.steps)]
+        options += [("--seconds", self.seconds), ("--out", out)]
+        for name, value in options:
+            words += [] if value is None else [name, str(value)]
+        return shlex.join([*words, *more])
+
+
+def _train_one(
+    family: Family,
+    asked: _Asked,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    options: Mapping[str, Any],
+) -> None:
+    chosen = asked.make(family, *asked.settings())
+    names = (family.name, chosen.name, chosen.setting, f"seed{asked.seed}")
+    out = asked.out or Path("runs") / "-".join(filter(None, names))
+    if not quiet:
+        _introduce(family, str(chosen), asked.seed, as_json)
+    try:
+        run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
+        solution = run_training(family, chosen, **run, **options)
+    except KeyboardInterrupt:
+        begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
+        _fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
+    result = read_json(out / "result.json")
     files = [str(out / name) for name in OURS if (out / name).exists()]
     if as_json:
-        _print_json({**result, "paper": paper_row(found), "files": files})
+        paper = paper_row(solution.family, chosen.name)
+        _print_json({**result, "paper": paper, "files": files})
         return
     console = _out()
     _show_result(console, solution, result, told=not quiet)
-    _show_files(console, family, found, out, files)
+    tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
+    _show_next(console, asked.family, solution.family, out)
 
 
-def _protocol(family: Family, name: str | None, **options: Any) -> Protocol:
-    given = {key: value for key, value in options.items() if value is not None}
-    if name is None and not given:
-        return protocols.default(family)
-    return protocols.by_name(name or protocols.default(family).name, family, **given)
+def _train_batch(
+    family: Family, asked: _Asked, overwrite: bool, quiet: bool, as_json: bool
+) -> None:
+    settings = asked.settings()
+    chosen = asked.make(family, settings[0])
+    out = asked.out or Path("runs") / f"{family.name}-{chosen.name}"
+    if not quiet:
+        _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
+    try:
+        run = {"out": out, "overwrite": overwrite, "progress": not quiet}
+        solutions = run_retraining(family, asked.make, settings, (asked.seed,), **run)
+    except KeyboardInterrupt:
+        again = asked.again(out, "--overwrite")
+        _fail(f"interrupted; a batch has no checkpoint: start again with: {again}", 130)
+    places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
+    results = [read_json(place / "result.json") for place in places]
+    if as_json:
+        _print_json([{**r, "out": str(p)} for r, p in zip(results, places, strict=True)])
+        return
+    console = _out()
+    tables.show_retrained(console, results)
+    tables.fact(console, "runs", f"{out}/: {', '.join(place.name for place in places)}")
+    _show_next(console, asked.family, solutions[0].family, places[0])
 
 
-def _introduce(family: Family, protocol: Protocol, seed: int, console: Console) -> None:
-    _headline(console, f"{family.name}, seed {seed}", family)
-    for line in str(protocol).splitlines():
+def _introduce(family: Family, protocol: str, seed: int, as_json: bool) -> None:
+    console = Console(stderr=as_json, highlight=False)
+    tables.headline(console, f"{family.name}, seed {seed}", family)
+    for line in protocol.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         console.print(textwrap.fill(line, console.width, subsequent_indent=indent), markup=False)
 
 
-def _headline(console: Console, title: str, family: Family) -> None:
-    console.print(Text(title, "bold"))
-    if _equation(family):
-        console.print(Text(_equation(family), "dim"))
-
-
-def _interrupted(family: str, options: Mapping[str, Any], out: Path) -> str:
-    words = ["lcpinn", "train", family]
-    for name, value in options.items():
-        words += [] if value is None else [name, str(value)]
-    begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
-    return f"interrupted{begins}; go on with: {shlex.join([*words, '--resume'])}"
-
-
-def _show_files(console: Console, text: str, family: Family, out: Path, files: list[str]) -> None:
-    _show_fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
+def _show_next(console: Console, text: str, family: Family, out: Path) -> None:
+    """A command to go on with, at the middle of the coefficients that the network knows."""
     words = ["lcpinn", "predict", str(out)]
-    middle = {n: (low + high) / 2 for n, (low, high) in family.parameters.ranges.items()}
+    ranges = family.parameters.ranges
+    middle = {name: sum(ranges[name]) / 2 for name in family.parameters.free}
     if middle:
         words += ["--at", ",".join(f"{n}={v:.3g}" for n, v in middle.items())]
     if split(text)[0] is not None:
         words += ["--family", text]
     # In one piece however long it is, so that it can be copied.
-    _show_fact(console, "next", shlex.join([*words, "-o", "out.csv"]), wrap=False)
-
-
-def _show_fact(console: Console, name: str, fact: str, *, wrap: bool = True) -> None:
-    """One line under a table; what does not fit goes on below itself."""
-    for i, line in enumerate(fact.splitlines()):
-        room = max(console.width - 10, 20)
-        pieces = textwrap.wrap(line, room, break_on_hyphens=False) if wrap else [line]
-        for j, piece in enumerate(pieces):
-            label = Text(f"{name if i == j == 0 else '':10}", "dim")
-            console.print(label.append(piece, "default"), soft_wrap=True)
+    tables.fact(console, "next", shlex.join([*words, "-o", "out.csv"]), wrap=False)
 
 
 # -- evaluate ------------------------------------------------------------------------------------
@@ -357,7 +426,8 @@ def evaluate(
         solution = _load(model, family)
         result = result_of(solution)
     if as_json:
-        _print_json({**result, "paper": paper_row(solution.family)})
+        paper = paper_row(solution.family, solution.protocol.name)
+        _print_json({**result, "paper": paper})
         return
     _show_result(_out(), solution, result, told=False)
 
@@ -376,71 +446,16 @@ def _show_result(
 ) -> None:
     """The table of errors, then what else there is to know; `told`: the meter has said why."""
     if result["error"]["grid"] is not None:
-        _show_errors(console, solution.family, result["error"])
+        tables.show_errors(console, solution.family, result["error"], solution.protocol.name)
     else:
         console.print(
             f"\n[bold]{solution.family.name}[/] has neither an exact nor a reference solution: "
             "the residual on unseen points is all there is to go by.\n"
         )
-    _show_fact(console, "residual", _validation(solution.family, result["validation"]))
+    tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
     if not told and result["stopped"]:
-        _show_fact(console, "stopped", "\n".join(result["stopped"]))
-    _show_fact(console, "time", _times(result["seconds"]) + f" on {result['device']}")
-
-
-def _validation(family: Family, validation: Mapping[str, Any]) -> str:
-    terms = ", ".join(f"{name} {validation['terms'][name]:.2e}" for name in family.terms)
-    return f"{validation['residual']:.2e} on unseen points ({terms})"
-
-
-def _times(seconds: Mapping[str, float | None]) -> str:
-    words = {"compile": "compiling", "train": "training", "total": "in all"}
-    spent = {word: seconds.get(key) for key, word in words.items()}
-    return ", ".join(f"{value:.1f} s {word}" for word, value in spent.items() if value)
-
-
-def _show_errors(console: Console, family: Family, error: Mapping[str, Any]) -> None:
-    paper, names = paper_row(family), family.parameters.names
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        title=f"{family.name}: relative L² error",
-        title_justify="left",
-        title_style="bold",
-        show_edge=False,
-        pad_edge=False,
-    )
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("error", justify="right")
-    if paper:
-        table.add_column("paper", justify="right", style="dim")
-
-    def add(label: str, lam: Mapping[str, float], value: float, theirs: float | None = None,
-            deviation: float | None = None) -> None:  # fmt: skip
-        better = theirs is not None and value <= theirs
-        cells = [f"{lam[n]:.5g}" if n in lam else "" for n in names]
-        row = [label, *cells, Text(f"{value:.2e}", "green" if better else "")]
-        spread = "" if deviation is None else f" ± {deviation:.1e}"
-        table.add_row(*row, *([f"{theirs:.2e}{spread}" if theirs else ""] if paper else []))
-
-    if names and len(error["grid"]) <= MOST_ROWS:
-        for row in error["grid"]:
-            add("", row, row["error"], *paper_at(paper, row))
-        table.add_section()
-    label = f"mean of {len(error['grid'])}" if names else f"mean of {error['shots']} weightings"
-    add(label, {}, error["mean"], *((paper["mean"], paper["std"]) if paper else ()))
-    if names:
-        add("largest", error["dense_argmax"], error["dense_max"])
-    if "worst_slice" in error:
-        add("worst weighting", {}, error["worst_slice"])
-        table.add_row("spread", *[""] * len(names), f"{error['spread']:.2e}")
-    console.print()
-    console.print(table)
-    console.print()
-    if paper and "wall_minutes" in paper:
-        minutes = f"{paper['wall_minutes']:g} minutes each on an Apple M4 Max"
-        _show_fact(console, "paper", f"LC-PINN, four seeds, {minutes}")
+        tables.fact(console, "stopped", "\n".join(result["stopped"]))
+    tables.fact(console, "time", tables.times(result["seconds"]) + f" on {result['device']}")
 
 
 # -- predict -------------------------------------------------------------------------------------
@@ -537,27 +552,9 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
                    for f in findings]  # fmt: skip
         _print_json({"family": found.name, "ok": passed, "checks": details})
     else:
-        _show_findings(_out(), found, findings)
+        tables.show_findings(_out(), found, findings)
     if not passed:
         raise typer.Exit(1)
-
-
-def _show_findings(console: Console, family: Family, findings: list[Finding]) -> None:
-    _headline(console, family.name, family)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for f in findings:
-        mark, style = ("✓", "green") if f.ok else ("✗", "red")
-        mark, style = (mark, style) if f.applies else ("–", "dim")
-        table.add_row(Text(mark, style), f.name, Text(f.detail, "" if f.applies else "dim"))
-    console.print(table)
-    failed = sum(not f.ok for f in findings)
-    if failed:
-        console.print(f"[red]{failed} of {len(findings)} checks failed[/]")
-    else:
-        console.print("[green]ready to train[/]")
 
 
 def main(args: list[str] | None = None) -> NoReturn:

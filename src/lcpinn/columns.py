@@ -20,7 +20,7 @@ MOST_POINTS = 50_000_000  # of a prediction
 
 
 def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
-    """'k=3.25,t=0.5' as numbers by name."""
+    """'k=3.25,t=0.5' as numbers by name; several texts together."""
     found: dict[str, float] = {}
     for piece in ",".join(texts).split(",") if texts else ():
         name, equals, text = (part.strip() for part in piece.partition("="))
@@ -46,7 +46,7 @@ def _check_names(option: str, names: Iterable[str], known: Iterable[str]) -> Non
 
 
 def _parameters(family: Family, known: Iterable[str]) -> None:
-    missing = [n for n in family.parameters.names if n not in tuple(known)]
+    missing = [n for n in family.parameters.free if n not in tuple(known)]
     if missing:
         example = ",".join(f"{n}={family.parameters.ranges[n][0]:g}" for n in missing)
         raise LcpinnError(f"which {', '.join(missing)}? Give --at {example} or another value")
@@ -77,7 +77,8 @@ def grid_points(
         shape = [-1 if other == name else 1 for other in free]
         values = low + (high - low) * unit_grid(sizes[free.index(name)])
         columns[name] = values.reshape(shape)
-    return columns | {name: fixed[name] for name in family.parameters.names}
+    settings = family.parameters.held | dict(fixed)
+    return columns | {name: settings[name] for name in family.parameters.names}
 
 
 def _count(name: str, value: float) -> int:
@@ -108,7 +109,9 @@ def read_points(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[
     _parameters(family, (*names, *fixed))
     table = np.array([_numbers(file, i, row, names) for i, row in enumerate(rows[1:], 2)])
     table = table.reshape(-1, len(names))
-    return {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
+    given = {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
+    held = family.parameters.held
+    return given | {name: value for name, value in held.items() if name not in given}
 
 
 def _numbers(file: Path, line: int, row: list[str], names: list[str]) -> list[float]:

@@ -38,8 +38,8 @@ def evaluate(solution: Solution) -> dict[str, Any]:
         {**_named(family, lam), "error": error} for lam, error in zip(values, grid, strict=True)
     ]
     report: dict[str, Any] = {"grid": rows, "mean": float(np.mean(grid))}
-    dense = dense_values(family) if family.parameters.dim else values
-    errors = [_error(solution, points, lam) for lam in dense] if family.parameters.dim else grid
+    dense = dense_values(family) if family.parameters.free else values
+    errors = [_error(solution, points, lam) for lam in dense] if family.parameters.free else grid
     worst = int(np.argmax(errors))
     report |= {"dense_max": errors[worst], "dense_argmax": _named(family, dense[worst])}
     if family.weights is not None:
@@ -65,12 +65,13 @@ def grid_values(family: Family) -> np.ndarray:
     at = family.evaluation.at
     if at is not None:
         return tensor([np.array(at[name], float) for name in family.parameters.names])
-    return family.parameters.grid(5 if family.parameters.dim == 1 else 3)
+    return family.parameters.grid(5 if len(family.parameters.free) == 1 else 3)
 
 
 def dense_values(family: Family) -> np.ndarray:
-    """Many lambdas, equispaced in the prior's measure."""
-    return family.parameters.grid(math.ceil(family.evaluation.dense ** (1 / family.parameters.dim)))
+    """Many lambdas, equispaced in the prior's measure; one where every coefficient is held."""
+    vary = max(1, len(family.parameters.free))
+    return family.parameters.grid(math.ceil(family.evaluation.dense ** (1 / vary)))
 
 
 def _error(solution: Solution, points: np.ndarray, lam: np.ndarray) -> float:
@@ -131,6 +132,7 @@ def result(solution: Solution, total_seconds: float | None = None) -> dict[str, 
     return {
         "family": solution.family.name,
         "protocol": solution.protocol.name,
+        "at": dict(solution.protocol.at),
         "seed": solution.run.get("seed"),
         "parameters": solution.num_params,
         "error": evaluate(solution),

@@ -27,6 +27,7 @@ from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
+from lcpinn.spec import short
 from lcpinn.term import Argument, Mark, Term, components, lookup
 
 HELP = ("features", "ansatz", "collocate", "scale")  # hooks that only a network needs
@@ -86,10 +87,6 @@ class _Built(type):
         family.settings = _settings(cls, args, kwargs)
         family._build()
         return family
-
-
-def _short(value: float) -> str:
-    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
 def _a(noun: str) -> str:
@@ -213,7 +210,7 @@ class Family(metaclass=_Built):
             raise LcpinnError(f"term {name!r} of {type(self).__name__}: {error}") from None
         if not faces:
             raise LcpinnError(f"term {name!r} of {type(self).__name__}: the domain has no faces")
-        where = " ".join(f"{face.name}={_short(face.value)}" for face in faces)
+        where = " ".join(f"{face.name}={short(face.value)}" for face in faces)
         return Term(name, method, arguments, faces, where)
 
     def _every_face(self) -> list[tuple[str, float]]:
@@ -318,7 +315,9 @@ class Family(metaclass=_Built):
             return self
         prior, held = self.parameters.at(**values), self.data
         if held is not None and any(name in held.columns for name in values):
-            raise LcpinnError(f"{self.name} has observations at other values of {', '.join(values)}")
+            raise LcpinnError(
+                f"{self.name} has observations at other values of {', '.join(values)}"
+            )
         asked = self.evaluation.at
         if asked is not None:
             asked = {name: (values[name],) if name in values else asked[name] for name in asked}
@@ -334,7 +333,7 @@ class Family(metaclass=_Built):
         other = copy.copy(self)
         for name, value in ({"weights": self._given_weights} | changes).items():
             setattr(other, name, value)
-        for cached in ("groups", "_exact"):
+        for cached in ("groups", "_exact", "_linear"):
             vars(other).pop(cached, None)
         other._build()
         return other
@@ -379,6 +378,10 @@ class Family(metaclass=_Built):
 
         Asked numerically: the second difference of an affine function vanishes.
         """
+        return self._linear
+
+    @cached_property
+    def _linear(self) -> bool:
         terms = [t for t in self.all_terms.values() if not t.faces and t.name != "data"]
         rng = np.random.default_rng(0)
         with jax.enable_x64(True):

@@ -11,24 +11,33 @@ from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json
 
+OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PINN
 
-def paper_row(family: Family) -> dict[str, Any] | None:
-    """The paper's numbers for this family: its mean, and the error at each lambda where given."""
+
+def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
+    """The paper's numbers for a family by the method that a protocol trains, if it has any.
+
+    They are its mean, and the error at each lambda where given.
+    """
     if family.name not in FAMILIES:
         return None
     ours = FAMILIES[family.name]()
     if type(family) is not type(ours) or family.settings != ours.settings:
         return None
     tables = read_json(Path(__file__).parent / "paper.json")["tables"]
-    row = tables[family.name]["rows"]["lc-pinn"]
-    found = {key: row[key] for key in ("mean", "std", "wall_minutes") if key in row}
+    method = "lc-pinn" if protocol in OURS else protocol
+    row = tables[family.name]["rows"].get(method)
+    if row is None:
+        return None
+    found = {"method": method, "seeds": 4}  # unless the row says otherwise
+    found |= {key: row[key] for key in ("mean", "std", "wall_minutes", "seeds") if key in row}
     at: list[dict[str, float]] = []
     for parameter in family.parameters.names:
         per = tables.get(f"{family.name}-per-{parameter}", {"rows": {}})["rows"]
         at += [
-            {parameter: float(value), "error": cells["lc-pinn"][0], "std": cells["lc-pinn"][1]}
+            {parameter: float(value), "error": cells[method][0], "std": cells[method][1]}
             for value, cells in per.items()
-            if value != "mean"
+            if value != "mean" and method in cells
         ]
     return {**found, "grid": at}
 

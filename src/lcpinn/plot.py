@@ -24,13 +24,14 @@ def overview(solution: Solution, path: Path) -> Path:
     panels = [_curves if family.domain.dim == 1 else _field]
     if known:
         panels.append(_error_curves if family.domain.dim == 1 else _error_field)
-        if family.parameters.dim == 1:
+        if len(family.parameters.free) == 1:
             panels.append(_error_over_lambda)
     figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained", dpi=150)
     axes = np.atleast_1d(figure.subplots(1, len(panels)))
     for panel, axis in zip(panels, axes, strict=True):
         panel(axis, solution)
-    figure.suptitle(f"{family.name}, {solution.protocol.name} ({solution.num_params} parameters)")
+    how = " at ".join(filter(None, (solution.protocol.name, solution.protocol.setting)))
+    figure.suptitle(f"{family.name}, {how} ({solution.num_params} parameters)")
     figure.savefig(path)
     return path
 
@@ -137,8 +138,10 @@ def _error_over_lambda(axis: Axes, solution: Solution) -> None:
         assert truth is not None
         return relative_error(_values(solution, points, lam)[:, None], truth[:, :1])
 
+    (name,) = family.parameters.free
+    along = family.parameters.names.index(name)
     dense, grid = dense_values(family), grid_values(family)
-    axis.semilogy(dense[:, 0], [error(lam) for lam in dense], color=COLOURS[0], lw=1)
-    axis.semilogy(grid[:, 0], [error(lam) for lam in grid], "o", color=COLOURS[1], ms=4)
-    axis.set(xlabel=family.parameters.names[0])
+    axis.semilogy(dense[:, along], [error(lam) for lam in dense], color=COLOURS[0], lw=1)
+    axis.semilogy(grid[:, along], [error(lam) for lam in grid], "o", color=COLOURS[1], ms=4)
+    axis.set(xlabel=name)
     axis.set_title("relative L² error", fontsize=10)

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from types import ModuleType
 from typing import Any, NamedTuple, Self, final
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Bool, Float
-from scipy.special import roots_jacobi
+from scipy.special import roots_jacobi, roots_legendre
 from scipy.stats import qmc
 
 from lcpinn.errors import LcpinnError
@@ -72,8 +73,14 @@ def unit_sobol(num: int, dim: int, seed: int) -> Points:
 
 def unit_gauss(num: int) -> Rule:
     """Gauss-Legendre nodes and weights on (0, 1); the weights sum to one."""
-    nodes, weights = np.polynomial.legendre.leggauss(checked_count(num))
+    nodes, weights = _legendre(checked_count(num))
     return (nodes + 1) / 2, weights / 2
+
+
+@lru_cache(maxsize=64)
+def _legendre(num: int) -> Rule:
+    # NumPy's takes the eigenvalues of a dense matrix: for 8192 nodes that is most of a minute.
+    return np.polynomial.legendre.leggauss(num) if num < 1000 else roots_legendre(num)
 
 
 def unit_grid(num: int) -> np.ndarray:
@@ -198,6 +205,11 @@ class Coefficients(Prior):
         """The coefficients that vary; the others are held at one value."""
         return tuple(axis.name for axis in self.axes if axis.low < axis.high)
 
+    @property
+    def held(self) -> dict[str, float]:
+        """Name -> value of the coefficients that do not vary."""
+        return {axis.name: axis.low for axis in self.axes if axis.low == axis.high}
+
     def at(self, **values: float) -> Coefficients:
         """The same prior with some coefficients held at a value inside their range."""
         for name, value in values.items():
@@ -241,19 +253,18 @@ class Coefficients(Prior):
         return jnp.all((v >= low - below) & (v <= high + slack), axis=-1)
 
     def quadrature(self, num: int) -> tuple[Points, Float[np.ndarray, " num"]]:
-        """Tensor Gauss-Legendre in the prior's measure, num nodes per dimension."""
-        unit, weights = tensor_rule([unit_gauss(num)] * self.dim)
+        """Tensor Gauss-Legendre in the prior's measure, num nodes per coefficient that varies."""
+        unit, weights = tensor_rule([unit_gauss(n) for n in self._counts(num)])
         return self._push(unit, np), weights
 
     def clustered(self, num: int) -> Points:
-        """Tensor grid of num Chebyshev-Gauss-Lobatto nodes per dimension, both ends included."""
-        nodes = (1 - np.cos(np.pi * unit_grid(num))) / 2
-        return self._push(tensor([nodes] * self.dim), np)
+        """Tensor grid of num Chebyshev-Gauss-Lobatto nodes each, both ends included."""
+        axes = [(1 - np.cos(np.pi * unit_grid(n))) / 2 for n in self._counts(num)]
+        return self._push(tensor(axes), np)
 
     def grid(self, num: int) -> Points:
-        """Tensor grid of num points per dimension, equispaced in the measure, with both ends."""
-        nums = [num if axis.low < axis.high else 1 for axis in self.axes]
-        return self._push(tensor([unit_grid(n) for n in nums]), np)
+        """Tensor grid of num points per coefficient that varies, equispaced, with both ends."""
+        return self._push(tensor([unit_grid(n) for n in self._counts(num)]), np)
 
     def to_json(self) -> dict[str, Any]:
         """The prior as plain JSON; axes are a list, since their order is that of the values."""
@@ -262,6 +273,10 @@ class Coefficients(Prior):
     @property
     def _num_unit(self) -> int:
         return self.dim
+
+    def _counts(self, num: int) -> list[int]:
+        """Nodes along every axis: a held coefficient has one value to be at."""
+        return [num if axis.low < axis.high else 1 for axis in self.axes]
 
     def _push(self, unit: Any, xp: ModuleType) -> Any:
         low, high, log = self._bounds(xp, unit.dtype)

@@ -22,6 +22,7 @@ from lcpinn.evaluation import write_result
 from lcpinn.family import Family
 from lcpinn.files import device, versions
 from lcpinn.optimiser import Setup, Stage
+from lcpinn.optimiser.adam import step_key
 from lcpinn.optimiser.stage import State
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
@@ -46,18 +47,21 @@ def retrain(
 ) -> list[Solution]:
     """One solution for every setting of the coefficients and every seed, settings outermost.
 
-    `make(family, at=...)` is a protocol such as `lc.protocol.pinn`. As many members run at once as
-    fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every one
-    gets a run directory in there, named after its setting and seed. Its seconds are its share of
-    the batch's. Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
+    `make(family, at=...)` is a protocol such as `lc.protocol.pinn`; an empty setting is not passed
+    on, so that several seeds of `lc.protocol.paper` make a batch too. As many members run at once
+    as fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every
+    one gets a run directory in there, named after its setting and seed. Its seconds are its share
+    of the batch's. Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
     batched.
     """
-    members = [(make(family, at=setting), seed) for setting in settings for seed in seeds]
-    _check_alike([protocol for protocol, _ in members])
-    directories = [_open(family, p, seed, out, overwrite) for p, seed in members]
+    made = [make(family, at=setting) if setting else make(family) for setting in settings]
+    members = [(protocol, seed) for protocol in made for seed in seeds]
+    _check_members(family, members)
     first = members[0][0]
     with jax.enable_x64(first.dtype == "float64"), meter(progress) as shown:
         setup = make_setup(first.view(family), first)
+        _check_phases(first, setup)
+        directories = _open(family, members, out, overwrite)
         size = min(at_once or _room(setup), len(members))
         found: list[Solution] = []
         for start in range(0, len(members), size):
@@ -71,20 +75,54 @@ def retrain(
     return found
 
 
-def _check_alike(protocols: Sequence[Protocol]) -> None:
-    bare = {str(to_plain(dataclasses.replace(p, at={}))) for p in protocols}
-    if len(bare) != 1:
+def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> None:
+    """They differ in their setting and seed alone, and each is there once."""
+    if not members:
+        raise LcpinnError("retrain needs at least one setting and one seed")
+    if len({str(to_plain(dataclasses.replace(p, at={}))) for p, _ in members}) != 1:
         raise LcpinnError("only trainings that differ in their setting alone make a batch")
+    names = [member_name(p, seed) for p, seed in members]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise LcpinnError(f"{twice} is there twice: every setting and seed is trained once")
+    for protocol, _ in members:
+        free = protocol.view(family).parameters.free
+        if protocol.at and free:
+            raise LcpinnError(
+                f"a batch holds every coefficient or none: at {protocol.setting}, "
+                f"{', '.join(free)} would vary"
+            )
+
+
+def _check_phases(protocol: Protocol, setup: Setup) -> None:
+    for phase in protocol.phases:
+        if phase.build(setup).run is None:
+            raise LcpinnError(
+                f"{protocol.name} cannot be batched, since {type(phase).__name__} decides between "
+                "compiled calls: train its settings one by one"
+            )
+
+
+def member_name(protocol: Protocol, seed: int) -> str:
+    """What the directory of a member is called."""
+    return "-".join(filter(None, (protocol.setting, f"seed{seed}")))
 
 
 def _open(
-    family: Family, protocol: Protocol, seed: int, out: str | Path | None, overwrite: bool
-) -> RunDirectory:
-    name = "-".join([*(f"{k}={v:g}" for k, v in protocol.at.items()), f"seed{seed}"])
-    path = None if out is None else Path(out) / name
-    directory = RunDirectory(path, _run(family, protocol, seed), every=np.inf)
-    directory.open(resume=False, overwrite=overwrite)
-    return directory
+    family: Family,
+    members: Sequence[tuple[Protocol, int]],
+    out: str | Path | None,
+    overwrite: bool,
+) -> list[RunDirectory]:
+    found = []
+    for protocol, seed in members:
+        path = None if out is None else Path(out) / member_name(protocol, seed)
+        found.append(RunDirectory(path, _run(family, protocol, seed), every=np.inf))
+    # Those that are there come first: if one is refused, nothing has been written yet.
+    is_new = lambda directory: directory.path is None or not directory.path.exists()
+    for directory in sorted(found, key=is_new):
+        directory.open(resume=False, overwrite=overwrite)
+    return found
 
 
 def _run(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:
@@ -119,8 +157,9 @@ class _Batch:
         self, family: Family, setup: Setup, members: Sequence[tuple[Protocol, int]], shown: Meter
     ):
         self.family, self.setup, self.members, self.shown = family, setup, members, shown
-        names = family.parameters.names
-        values = [[p.at[n] for n in names] for p, _ in members]
+        priors = [protocol.view(family).parameters for protocol, _ in members]
+        # All coefficients are the setup's to hold, or they are drawn and none is.
+        values = [[] if prior.free else list(prior.held.values()) for prior in priors]
         self.coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
         self.keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
         self.seconds = {"compile": 0.0, "train": 0.0}
@@ -133,20 +172,20 @@ class _Batch:
             params = self._through(number, phase, params)
         return [self._solution(i, _member(params, i)) for i in range(len(self.members))]
 
-    def _stage(self, phase: Any, coefficients: Any) -> Stage:
-        """The phase for one member. The setting may be traced: only its values differ."""
+    def _own(self, coefficients: Any) -> Setup:
+        """The setup of one member. The setting may be traced: only its values differ."""
         held = coefficients if coefficients.shape[-1] else None
-        return phase.build(dataclasses.replace(self.setup, coefficients=held))
+        return dataclasses.replace(self.setup, coefficients=held)
+
+    def _stage(self, phase: Any, coefficients: Any) -> Stage:
+        return phase.build(self._own(coefficients))
 
     def _through(self, number: int, phase: Any, params: Any) -> Any:
         title = f"phase {number + 1}, {type(phase).__name__} of {len(self.members)} at once"
         stages = [self._stage(phase, c) for c in self.coefficients]
-        if stages[0].run is None:
-            raise LcpinnError(f"{describe(phase)} cannot be batched: train its settings one by one")
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number + 1))(self.keys)
-        begin = jax.vmap(lambda c, p, k: self._stage(phase, c).init(p, k))
-        state = jax.jit(begin)(self.coefficients, params, keys)
-        advance = jax.jit(jax.vmap(lambda c, s: self._stage(phase, c).run(s)))  # pyright: ignore[reportOptionalCall]
+        begin, advance = self._programs(number, phase)
+        state = begin(self.coefficients, params, keys)
         self.shown.start(title, stages[0].total, 0)
         reasons = self._reasons(stages, state)
         first = True
@@ -160,6 +199,13 @@ class _Batch:
             loss = np.asarray(info["loss"])
             self.shown.update(int(np.max(state["step"])), {"loss": float(np.median(loss))})
         return self._finish(title, stages, state, reasons)
+
+    def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """A phase's `init` and `run` over all members; batches of the same size share them."""
+        begin = lambda c, p, k: self._stage(phase, c).init(p, k)
+        advance = lambda c, s: self._stage(phase, c).run(s)  # pyright: ignore[reportOptionalCall]
+        made = jax.jit(jax.vmap(begin)), jax.jit(jax.vmap(advance))
+        return self.setup.programs.setdefault(f"phase {number}", made)
 
     def _finish(
         self, title: str, stages: list[Stage], state: State, reasons: list[str | None]
@@ -179,19 +225,23 @@ class _Batch:
             for i, stage in enumerate(stages)
         ]
 
-    def _check_progress(
-        self, state: State, before: np.ndarray, reasons: list[str | None]
-    ) -> None:
+    def _check_progress(self, state: State, before: np.ndarray, reasons: list[str | None]) -> None:
         """A member that stands still without being over met a value that is not finite."""
+        loss = np.asarray(state.get("loss", np.zeros(len(reasons))))
         for i, reason in enumerate(reasons):
-            if reason is None and int(state["step"][i]) == int(before[i]):
-                protocol, seed = self.members[i]
-                own = dataclasses.replace(self.setup, coefficients=self.coefficients[i])
-                one = _member(state, i)
-                batch = own.draw(jax.random.fold_in(one["key"], one["step"]))
-                where = ", ".join(f"{k} = {v:g}" for k, v in protocol.at.items())
-                what = self.setup.problem.blame(one["params"], batch)
-                raise LcpinnError(f"seed {seed}{', ' + where if where else ''}: {what}")
+            stands = reason is None and int(state["step"][i]) == int(before[i])
+            if stands or not np.isfinite(loss[i]):
+                raise LcpinnError(self._blame(i, _member(state, i)))
+
+    def _blame(self, index: int, state: State) -> str:
+        """Whose values are not finite, and where: on the batch of the step that met them."""
+        (protocol, seed), own = self.members[index], self._own(self.coefficients[index])
+        if "key" in state:
+            batch = own.draw(step_key(state["key"], state["step"]))
+        else:
+            batch = own.fixed(own.quadrature)
+        who = ", ".join(filter(None, (f"seed {seed}", protocol.setting)))
+        return f"{who}: {self.setup.problem.blame(state['params'], batch)}"
 
     def _solution(self, index: int, params: Any) -> Solution:
         protocol, seed = self.members[index]

@@ -39,9 +39,8 @@ class Solution:
         self._warned = False
 
     def __repr__(self) -> str:
-        return (
-            f"<solution of {self.family.name}: {self.num_params} parameters, {self.protocol.name}>"
-        )
+        how = " at ".join(filter(None, (self.protocol.name, self.protocol.setting)))
+        return f"<solution of {self.family.name}: {self.num_params} parameters, {how}>"
 
     @property
     def num_params(self) -> int:
@@ -122,8 +121,7 @@ class Solution:
                     f"no such argument as {name!r}; the solution takes {', '.join(needed)}"
                 )
         # A coefficient that was held in training has one value to ask for.
-        ranges = self.family.parameters.ranges.items()
-        named = {name: low for name, (low, high) in ranges if low == high} | dict(named)
+        named = self.family.parameters.held | dict(named)
         missing = [name for name in needed if name not in named]
         if missing:
             raise LcpinnError(
@@ -313,7 +311,7 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
                 "that it was trained for (family=... in Python, --family file.py:Class)"
             )
         family = FAMILIES[held["name"]]()
-    protocol = from_plain(header["protocol"])
+    protocol: Protocol = from_plain(header["protocol"])
     family = protocol.view(family)
     expected = signature(family)
     if expected != held:

@@ -65,6 +65,11 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def short(value: float) -> str:
+    """A number as a person would write it, with as many digits as it takes to read it back."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
+
+
 def describe(value: Any) -> str:
     """One line for people: a spec with the fields that differ from their defaults."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):

@@ -29,7 +29,10 @@ from lcpinn.optimiser.ladder import ladder_step
 from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
 
-MEMORY = 2 << 30  # bytes that a Jacobian's intermediates may take: larger ones come in chunks
+# Bytes that a Jacobian's intermediates may take on a CPU and on an accelerator; what needs more
+# comes in chunks.
+MEMORY = {"cpu": 2 << 30}
+ACCELERATOR_MEMORY = 24 << 30
 LARGEST_DAMPING = 1e12
 
 
@@ -54,6 +57,7 @@ class GaussNewton:
     solver: str = "auto"
     ladder: int = 9
     threshold: float = 0.1
+    corrections: int = 2
     patience: int = 6
     tolerance: float = 0.05
     seconds: float | None = None
@@ -82,7 +86,7 @@ class GaussNewton:
                 "key": key,
             }
 
-        run = jax.jit(partial(_run, self, setup))
+        run = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
         fresh = jax.jit(partial(_redraw, self, setup))
         compare = jax.jit(partial(_compare, setup, held_out))
 
@@ -140,6 +144,11 @@ class GaussNewton:
         return "qr" if jax.default_backend() == "cpu" else "two-level"
 
 
+def _compiler_options() -> dict[str, Any] | None:
+    """Trying out matrix products while compiling takes longer than most trainings would gain."""
+    return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
+
+
 def _calm_blas() -> AbstractContextManager[Any]:
     """Give LAPACK half of the cores while it factorises.
 
@@ -166,6 +175,7 @@ def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[Sta
             num=self.ladder,
             threshold=self.threshold,
             solver=self.solver_here(),
+            corrections=self.corrections,
         )
         return theta, damping, jnp.append(recent[1:], loss), count + 1
 
@@ -272,10 +282,14 @@ def _by_chunks(function: Any, theta: Array, points: Points) -> Any:
     num = points.coordinates.shape[0]
     # A reverse pass keeps a few copies of the parameters and of every hidden value per row.
     bytes_per_row = 8 * theta.size * theta.dtype.itemsize
-    chunk = max(1, MEMORY // bytes_per_row)
+    budget = MEMORY.get(jax.default_backend(), ACCELERATOR_MEMORY)
+    chunk = max(1, budget // bytes_per_row)
     if num <= chunk:
         return jax.vmap(function, (None, 0))(theta, points)
-    return jax.lax.map(lambda p: function(theta, p), points, batch_size=chunk)
+    # Equal chunks where that is possible: a remainder would be a second program to compile.
+    count = -(-num // chunk)
+    count = next((c for c in range(count, 2 * count) if num % c == 0), count)
+    return jax.lax.map(lambda p: function(theta, p), points, batch_size=-(-num // count))
 
 
 def _num_components(setup: Setup, name: str, params: Params, batch: Batch) -> int:

@@ -29,10 +29,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-GEO = 0
-SYRK = 0
-from typing import Any
 SOLVERS = ("qr", "two-level", "cholesky")
+BENT = 3  # candidates that are corrected for curvature
 
 
 class Steps(NamedTuple):
@@ -40,7 +38,10 @@ class Steps(NamedTuple):
 
     directions: Float[Array, "ladder p"]
     predicted: Float[Array, " ladder"]
-    factor: Any = None
+
+
+# From rows (k, n) and as many dampings to -(J'J + m I)^-1 J' rows, (k, p).
+Again = Callable[[Array, Array], Array]
 
 
 def damping_ladder(centre: Array, num: int, decades: float = 1.5) -> Array:
@@ -54,42 +55,62 @@ def smallest_damping(trace: Array, solver: str) -> Array:
     return trace * (1e-15 if solver == "cholesky" else 1e-30) + jnp.finfo(trace.dtype).tiny
 
 
-def damped_steps(jacobian: Array, rows: Array, ladder: Array, centre: Array, solver: str) -> Steps:
+def damped_steps(
+    jacobian: Array, rows: Array, ladder: Array, centre: Array, solver: str
+) -> tuple[Steps, Again]:
     """Steps for every damping of the ladder; parameter or sample space, whichever is smaller."""
     if jacobian.shape[0] < jacobian.shape[1]:
         return _sample_space(jacobian, rows, ladder, centre)
-    factor, c = {"qr": _qr, "two-level": _two_level, "cholesky": _cholesky}[solver](
-        jacobian, rows, centre
-    )
-    y, directions = _all_dampings(factor, c, ladder, centre)
+    if solver == "two-level":
+        inverse, c = _two_level(jacobian, rows, centre)
+        down, up = _products(inverse)
+    else:
+        factor, c = {"qr": _qr, "cholesky": _cholesky}[solver](jacobian, rows, centre)
+        down, up = _substitutions(factor)
+    y = _all_dampings(down, up, c, ladder, centre)
+    directions = down(y)
     # R p = y, so |J p|² = |y|² - m0 |p|² and r'J p = c'y.
     curvature = jnp.sum(y**2, axis=1) - centre * jnp.sum(directions**2, axis=1)
-    return Steps(directions, -(2 * y @ c + curvature), factor)
+
+    def again(others: Array, dampings: Array) -> Array:
+        return down(_all_dampings(down, up, up(others @ jacobian), dampings, centre))
+
+    return Steps(directions, -(2 * y @ c + curvature)), again
 
 
-def _sample_space(jacobian: Array, rows: Array, ladder: Array, centre: Array) -> Steps:
+def _sample_space(
+    jacobian: Array, rows: Array, ladder: Array, centre: Array
+) -> tuple[Steps, Again]:
     num = len(rows)
     # Rounding of J J' must not make it indefinite: early steps need no small dampings.
     kernel = gram(jacobian.T)
     centre = jnp.maximum(centre, 1e-14 * jnp.trace(kernel))
     lower = jnp.linalg.cholesky(kernel + centre * jnp.eye(num, dtype=rows.dtype))
-    c = solve_triangular(lower, rows, lower=True)
-    _, z = _all_dampings(lower.T, c, jnp.maximum(ladder, 1e-2 * centre), centre)
+    down, up = _substitutions(lower.T)
+
+    def solve(others: Array, dampings: Array) -> Array:
+        safe = jnp.maximum(dampings, 1e-2 * centre)
+        return down(_all_dampings(down, up, up(others), safe, centre))
+
+    z = solve(jnp.broadcast_to(rows, (len(ladder), num)), ladder)
     # (J J' + m I) z = -r, so J p = J J' z = -r - m z without another product.
     moved = -rows - ladder[:, None] * z
-    return Steps(z @ jacobian, -(2 * moved @ rows + jnp.sum(moved**2, axis=1)))
+    steps = Steps(z @ jacobian, -(2 * moved @ rows + jnp.sum(moved**2, axis=1)))
+    return steps, lambda others, dampings: solve(others, dampings) @ jacobian
 
 
 def gram(matrix: Array, blocks: int = 4) -> Array:
-    """A'A. On a CPU only the blocks on and above the diagonal are computed.
+    """A'A, of which one triangle is enough.
 
-    XLA's product does not know that the result is symmetric; leaving out what is known already
-    saves three eighths of it. An accelerator prefers the one large product.
+    An accelerator's library has a product for it. XLA's on a CPU does not know that the result is
+    symmetric: only the blocks on and above the diagonal are computed, which saves three eighths
+    and makes it as fast as the host's BLAS (benchmarks/gauss_newton.py compares them).
     """
     size = matrix.shape[1]
-    if jax.default_backend() != "cpu" and SYRK:
-        return jax.lax.linalg.symmetric_product(matrix.T, jnp.zeros((size, size), matrix.dtype), symmetrize_output=True)
-    if jax.default_backend() != "cpu" or size < 64 * blocks:
+    if jax.default_backend() != "cpu":
+        nothing = jnp.zeros((size, size), matrix.dtype)
+        return jax.lax.linalg.symmetric_product(matrix.T, nothing, symmetrize_output=True)
+    if size < 64 * blocks:
         return matrix.T @ matrix
     edges = [size * i // blocks for i in range(blocks + 1)]
     strips = [matrix[:, a:b] for a, b in itertools.pairwise(edges)]
@@ -117,40 +138,63 @@ def _qr(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
 
 
 def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
-    """The same R and c by two Cholesky factorisations.
+    """R^-1 and c by two Cholesky factorisations.
 
     L from a shift large enough to be safe; B = J L^-T has condition near one in every direction
     that the shift does not dominate; its own Cholesky then recovers what the first one lost.
+    All of it are triangular solves and symmetric products, which an accelerator's libraries have:
+    a general product of this size would be tuned for seconds when it is compiled.
     """
     normal = gram(jacobian)
     identity = jnp.eye(len(normal), dtype=normal.dtype)
     shift = jnp.maximum(1e-12 * jnp.trace(normal), centre)
     first = jnp.linalg.cholesky(normal + shift * identity)
+
     inverse = solve_triangular(first, identity, lower=True)
-    balanced = jacobian @ inverse.T
-    second = jnp.linalg.cholesky(gram(balanced) + centre * inverse @ inverse.T)
-    c = solve_triangular(second, balanced.T @ rows, lower=True)
-    return second.T @ first.T, c
+
+    def once() -> tuple[Array, Array]:
+        return inverse.T, inverse @ (jacobian.T @ rows)
+
+    def twice() -> tuple[Array, Array]:
+        balanced = solve_triangular(first, jacobian.T, lower=True)
+        second = jnp.linalg.cholesky(gram(balanced.T) + centre * gram(inverse.T))
+        c = solve_triangular(second, balanced @ rows, lower=True)
+        return solve_triangular(second, inverse, lower=True).T, c
+
+    # With a damping far above rounding the first one is as good: that is so in the early steps.
+    return jax.lax.cond(centre > 1e-8 * jnp.trace(normal), once, twice)
 
 
-def _all_dampings(factor: Array, c: Array, ladder: Array, centre: Array) -> tuple[Array, Array]:
-    """y and R^-1 y for every m: (I + (m/m0 - 1) H) y = -c with H = m0 R^-T R^-1.
+def _substitutions(factor: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """R^-1 and R^-T, each applied to the rows of a matrix."""
+    if jax.default_backend() == "cpu":
+        return (
+            lambda y: solve_triangular(factor, y.T).T,
+            lambda z: solve_triangular(factor, z.T, trans=1).T,
+        )
+    # Triangular solves are sequential; an accelerator does better with the inverse.
+    return _products(solve_triangular(factor, jnp.eye(len(factor), dtype=factor.dtype)))
+
+
+def _products(inverse: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """The same from R^-1 itself."""
+    return lambda y: y @ inverse.T, lambda z: z @ inverse
+
+
+def _all_dampings(
+    down: Callable[[Array], Array],
+    up: Callable[[Array], Array],
+    c: Array,
+    ladder: Array,
+    centre: Array,
+) -> Array:
+    """y for every m: (I + (m/m0 - 1) H) y = -c with H = m0 R^-T R^-1.
 
     H lies between 0 and I, so that a few dozen conjugate-gradient steps solve to rounding.
     """
-    shift = (ladder / centre - 1)[:, None]
-    if jax.default_backend() == "cpu":
-        down = lambda y: solve_triangular(factor, y.T)
-        up = lambda z: solve_triangular(factor, z, trans=1).T
-    else:
-        # Triangular solves are sequential; an accelerator does better with the inverse.
-        inverse = solve_triangular(factor, jnp.eye(c.shape[-1], dtype=c.dtype))
-        down = lambda y: inverse @ y.T
-        up = lambda z: (inverse.T @ z).T
-
+    shift = centre * (ladder / centre - 1)[:, None]
     target = jnp.broadcast_to(-c, (len(ladder), c.shape[-1]))
-    y = _conjugate_gradients(lambda y: y + shift * centre * up(down(y)), target, 30)
-    return y, down(y).T
+    return _conjugate_gradients(lambda y: y + shift * up(down(y)), target, 30)
 
 
 def _conjugate_gradients(apply, target: Array, num: int) -> Array:
@@ -189,6 +233,36 @@ def choose(
     return index, (reached > 0) & (losses[index] < current)
 
 
+def bend(
+    rows_at: Callable[[Array], Array],
+    again: Callable[[Array], Array],
+    straight: Array,
+    there: Array,
+    linear: Callable[[Array], Array],
+    num: int,
+) -> tuple[Array, Array]:
+    """Correct steps for the curvature of the rows `num` times; the best of each, and its loss.
+
+    A straight step ignores that rows(theta + p) = r + J p + e(p). With the same factorisation
+    p <- -(J'J + m I)^-1 J'(r + e(p)) bends it after them. The first time that is geodesic
+    acceleration, with e from the rows that the loss needs anyway. It costs little beside a
+    factorisation, and steps go much further.
+    """
+
+    def improve(_: int, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        now, there, best, least = carry
+        now = straight + again(there - linear(now))
+        there = rows_at(now)
+        losses = jnp.sum(there**2, axis=1)
+        better = losses < least
+        best = jnp.where(better[:, None], now, best)
+        return now, there, best, jnp.where(better, losses, least)
+
+    start = (straight, there, straight, jnp.sum(there**2, axis=1))
+    _, _, best, least = jax.lax.fori_loop(0, num, improve, start)
+    return best, least
+
+
 def ladder_step(
     rows: Callable[[Array], Array],
     rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
@@ -198,6 +272,7 @@ def ladder_step(
     num: int = 9,
     threshold: float = 0.1,
     solver: str = "qr",
+    corrections: int = 0,
 ) -> tuple[Array, Array, Array]:
     """One step from theta: the next theta, the next damping, and the loss there.
 
@@ -209,36 +284,29 @@ def ladder_step(
     centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
     centre = jnp.maximum(centre, smallest_damping(trace, solver))
     ladder = damping_ladder(centre, num)
-    steps = damped_steps(jacobian, r, ladder, centre, solver)
-    losses = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(steps.directions)
-    now = jnp.sum(r**2)
+    steps, again = damped_steps(jacobian, r, ladder, centre, solver)
+    rows_at = jax.vmap(lambda p: rows(theta + p))
+    directions, there, now = steps.directions, rows_at(steps.directions), jnp.sum(r**2)
+    losses = jnp.sum(there**2, axis=1)
     index, accept = choose(losses, now, steps.predicted, threshold)
-    if GEO == 2:
-        def second(p):
-            return jax.jvp(lambda s: jax.jvp(lambda q: rows(theta + q * p), (s,), (1.0,))[1], (0.0,), (1.0,))[1]
-        bends = jax.vmap(second)(steps.directions)
-        c2 = solve_triangular(steps.factor, (bends @ jacobian).T, trans=1).T
-        _, a = _all_dampings(steps.factor, c2, ladder, centre)
-        cands = steps.directions + 0.5 * a
-        l2 = jax.vmap(lambda p: jnp.sum(rows(theta + p) ** 2))(cands)
-        better = l2 < losses
-        dirs = jnp.where(better[:, None], cands, steps.directions)
-        both = jnp.where(better, l2, losses)
-        index, accept = choose(both, now, steps.predicted, threshold)
-        return (jnp.where(accept, theta + dirs[index], theta), jnp.where(accept, ladder[index], 30 * centre), jnp.where(accept, both[index], now))
-    if GEO:
-        p = steps.directions[index]
-        bend = jax.jvp(lambda s: jax.jvp(lambda q: rows(theta + q * p), (s,), (1.0,))[1], (0.0,), (1.0,))[1]
-        fac = steps.factor
-        c2 = solve_triangular(fac, jacobian.T @ bend, trans=1)
-        _, a = _all_dampings(fac, c2, ladder[index][None], centre)
-        cand = p + 0.5 * a[0]
-        l2 = jnp.sum(rows(theta + cand) ** 2)
-        ok = accept & (l2 < losses[index])
-        return (jnp.where(ok, theta + cand, jnp.where(accept, theta + p, theta)),
-          jnp.where(accept, ladder[index], 30 * centre), jnp.where(ok, l2, jnp.where(accept, losses[index], now)))
+    if corrections:
+        # Only for the step that would be taken and those just bolder: they are what may change.
+        near = min(BENT, num)
+        at = jnp.clip(index - near + 1, 0, num - near)
+        part = lambda array: jax.lax.dynamic_slice_in_dim(array, at, near)
+        bent, lower = bend(
+            rows_at,
+            lambda others: again(others, part(ladder)),
+            part(directions),
+            part(there),
+            lambda p: r + p @ jacobian.T,
+            corrections,
+        )
+        directions = jax.lax.dynamic_update_slice_in_dim(directions, bent, at, 0)
+        losses = jax.lax.dynamic_update_slice_in_dim(losses, lower, at, 0)
+        index, accept = choose(losses, now, steps.predicted, threshold)
     return (
-        jnp.where(accept, theta + steps.directions[index], theta),
+        jnp.where(accept, theta + directions[index], theta),
         jnp.where(accept, ladder[index], 30 * centre),
         jnp.where(accept, losses[index], now),
     )

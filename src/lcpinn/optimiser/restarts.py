@@ -16,79 +16,83 @@ from lcpinn.spec import spec
 
 @spec
 class Restarts:
-    """Runs another phase for `trial` steps from each of `starts` initialisations.
+    """Several starts of another phase; the result is that with the lowest held-out loss.
 
-    The one with the lowest held-out loss is run to its end. One start in four of a small network
-    can be far worse than the others, and says so early. All starts share one compiled program.
+    First `starts` initialisations are tried for `trial` steps, and the best one is run to its end:
+    one start in four of a small network can be far worse than the others, and says so early. If it
+    settles before the time is up, further starts follow while at least a share 1/`most` of the time
+    is left, `most` in all. All of them share one compiled program.
     """
 
     phase: Any
     starts: int = 2
     trial: int = 30
+    most: int = 6
 
     def build(self, setup: Setup) -> Stage:
         inner: Stage = self.phase.build(setup)
         draw = jax.jit(setup.problem.init)
 
-        def begin(params: Params, key: Array, start: int) -> State:
+        def begin(state: State, start: int) -> State:
             """The given parameters are the first start; the others are drawn."""
-            own = jax.random.fold_in(key, start)
-            return inner.init(params if start == 0 else draw(own), own)
+            own = jax.random.fold_in(state["key"], start)
+            now = inner.init(state["params"] if start == 0 else draw(own), own)
+            return {**state, "now": now, "start": jnp.asarray(start, jnp.int32)}
 
         def init(params: Params, key: Array) -> State:
-            first = begin(params, key, 0)
-            return {
-                "params": params,
-                "key": key,
-                "now": first,
-                "best": first,
-                "best_loss": jnp.asarray(np.inf, setup.problem.dtype),
-                "start": jnp.zeros((), jnp.int32),
-                "step": jnp.zeros((), jnp.int32),
-            }
+            state = begin({"params": params, "key": key, "step": jnp.zeros((), jnp.int32)}, 0)
+            worst = jnp.asarray(np.inf, setup.problem.dtype)
+            return {**state, "best": state["now"], "best_loss": worst}
 
         def advance(state: State) -> tuple[State, Info]:
             before = int(state["now"]["step"])
             now, info = inner.advance(state["now"])
-            done = int(now["step"]) - before
-            state = {**state, "now": now, "step": state["step"] + done}
-            trying = int(state["start"]) < self.starts
-            if trying and (int(now["step"]) >= self.trial or inner.stopped(now, info)):
-                state = self._judge(state, info, lambda i: begin(state["params"], state["key"], i))
-            return state, {**info, "start": jnp.minimum(state["start"] + 1, self.starts)}
+            state = {**state, "now": now, "step": state["step"] + (int(now["step"]) - before)}
+            over = inner.stopped(now, info) is not None
+            if self._trying(state) and (over or int(now["step"]) >= self.trial):
+                state = _remember(state)
+                following = int(state["start"]) + 1
+                state = begin(state, following) if following < self.starts else _resume(state)
+            elif over and self._further(state, info):
+                state = begin(_remember(state), int(state["start"]) + 1)
+            return state, {**info, "start": self._tried(state)}
 
         def stopped(state: State, info: Info) -> str | None:
             # While starts are tried only the clock may end it: a start that settles is judged.
             reason = inner.stopped(state["now"], info)
-            trying = int(state["start"]) < self.starts
-            if reason and trying and float(info.get("seconds_left", 1.0)) > 0:
+            if reason and self._trying(state) and float(info.get("seconds_left", 1.0)) > 0:
                 return None
             return reason and f"{reason} of the last start, {int(state['step'])} in all"
 
         def finish(state: State) -> tuple[Params, str]:
-            params, note = inner.finish(self._winner(state))
-            return params, f"{note}, best of {min(int(state['start']), self.starts) or 1} starts"
+            params, note = inner.finish(_remember(state)["best"])
+            return params, f"{note}, best of {self._tried(state)} starts"
 
         total = inner.total + (self.starts - 1) * self.trial
         return Stage(total, init, advance, stopped, finish)
 
-    def _judge(self, state: State, info: Info, begin: Any) -> State:
-        """A trial is over: remember the better one, and begin the next or go on with the best."""
-        loss = jnp.asarray(info["validation"])
-        better = bool(loss < state["best_loss"]) or not np.isfinite(float(state["best_loss"]))
-        best = state["now"] if better else state["best"]
-        following = int(state["start"]) + 1
-        return {
-            **state,
-            "best": best,
-            "best_loss": jnp.minimum(loss, state["best_loss"]),
-            "start": jnp.asarray(following, jnp.int32),
-            "now": begin(following) if following < self.starts else best,
-        }
+    def _trying(self, state: State) -> bool:
+        return int(state["start"]) < self.starts
 
-    def _winner(self, state: State) -> State:
-        """What runs now, unless the time ended in the middle of a trial that is behind."""
-        if int(state["start"]) == 0 or int(state["start"]) >= self.starts:
-            return state["now"]
-        ahead = float(state["now"]["held_out"][1]) < float(state["best_loss"])
-        return state["now"] if ahead else state["best"]
+    def _tried(self, state: State) -> int:
+        """How many starts there have been: going on with the best one is none of its own."""
+        return int(state["start"]) + self._trying(state)
+
+    def _further(self, state: State, info: Info) -> bool:
+        """Whether there is time, and leave, for one more start."""
+        limit = getattr(self.phase, "seconds", None)
+        left = float(info.get("seconds_left", 0.0))
+        return limit is not None and int(state["start"]) < self.most and left > limit / self.most
+
+
+def _remember(state: State) -> State:
+    """Keep what runs now if its lowest held-out loss is the lowest of all."""
+    loss = state["now"]["held_out"][1]
+    if not bool(loss < state["best_loss"]) and np.isfinite(float(state["best_loss"])):
+        return state
+    return {**state, "best": state["now"], "best_loss": loss}
+
+
+def _resume(state: State) -> State:
+    """All trials are over: the best one goes on."""
+    return {**state, "now": state["best"], "start": state["start"] + 1}

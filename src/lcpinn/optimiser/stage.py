@@ -92,9 +92,7 @@ def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dic
 
     def value(params: Params) -> tuple[Array, dict[str, Array]]:
         residuals = problem.residuals(params, batch)
-        weights, _ = weighting.weigh(
-            state, problem.family, batch, jax.lax.stop_gradient(residuals)
-        )
+        weights, _ = weighting.weigh(state, problem.family, batch, jax.lax.stop_gradient(residuals))
         terms = problem.term_losses(residuals, weights, batch)
         return sum(terms.values()), terms  # pyright: ignore[reportReturnType]
 

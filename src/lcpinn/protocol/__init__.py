@@ -31,6 +31,7 @@ __all__ = [
     "by_name",
     "causal_pinn",
     "default",
+    "example",
     "fast",
     "fno",
     "paper",
@@ -82,12 +83,22 @@ def takes(name: str, option: str) -> bool:
     return option in inspect.signature(PROTOCOLS[name]).parameters
 
 
+def example(name: str, family: Family) -> Protocol:
+    """The protocol for a family, with its coefficients at their middle where it needs a setting."""
+    try:
+        return by_name(name, family)
+    except LcpinnError:
+        ranges = family.parameters.ranges
+        middle = {n: sum(ranges[n]) / 2 for n in family.parameters.free}
+        if not (middle and takes(name, "at")):
+            raise
+        return by_name(name, family, at=middle)
+
+
 def reason_against(name: str, family: Family) -> str | None:
     """Why a protocol does not apply to a family, in one line; None where it does."""
-    middle = {n: (low + high) / 2 for n, (low, high) in family.parameters.ranges.items()}
-    options = {"at": middle} if middle and takes(name, "at") else {}
     try:
-        by_name(name, family, **options)
+        example(name, family)
     except LcpinnError as error:
         return str(error)
     return None

@@ -209,11 +209,9 @@ def _single(
 # -- What the functions share --------------------------------------------------------------------
 
 
-def at_one_setting(
-    name: str, family: Family, at: Mapping[str, float] | None
-) -> dict[str, float]:
+def at_one_setting(name: str, family: Family, at: Mapping[str, float] | None) -> dict[str, float]:
     """The setting of every coefficient, or an error that says how to give one."""
-    given = dict(at or {})
+    given = {name: float(value) for name, value in (at or {}).items()}
     family.parameters.at(**given)  # refuses unknown names and values out of range
     missing = [n for n in family.parameters.free if n not in given]
     if missing:
@@ -222,7 +220,7 @@ def at_one_setting(
             f"{name} trains one setting of the coefficients at a time: say which, as in "
             f"--at {example}"
         )
-    return given
+    return {name: given[name] for name in family.parameters.names if name in given}
 
 
 def needs_coefficients(name: str, family: Family) -> None:

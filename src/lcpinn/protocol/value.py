@@ -8,7 +8,7 @@ from typing import Any
 
 from lcpinn.batch import Sampling
 from lcpinn.family import Family
-from lcpinn.spec import describe, spec
+from lcpinn.spec import describe, short, spec
 
 
 @spec
@@ -35,6 +35,11 @@ class Protocol:
         family = family.plain() if self.plain else family
         family = family if self.weighted else family.unweighted()
         return family.at(**self.at)
+
+    @property
+    def setting(self) -> str:
+        """The coefficients that are held, as `--at` takes them: k=3.25,nu=0.1."""
+        return ",".join(f"{name}={short(value)}" for name, value in self.at.items())
 
     def __str__(self) -> str:
         held = "".join(f", {name} = {value:g}" for name, value in self.at.items())

@@ -1,8 +1,10 @@
 """Reference solutions that the trained networks are compared with.
 
-Nothing here is used in training. Everything is float64 NumPy and SciPy:
+Nothing here is used in training, but for ``heat_kernel``, which makes the data of the one baseline
+that is supervised (FNO). Everything is float64 NumPy and SciPy:
 
 - ``cole_hopf.burgers``: Burgers to rounding, by quadrature of the Cole-Hopf formula;
+- ``heat_kernel.solutions``: Burgers from any periodic start, by sums of the Cole-Hopf formula;
 - ``spectral.burgers``, ``solve_burgers``: Fourier modes and Radau, for any periodic start;
 - ``buckley_leverett``: the viscous problem at any (t, x), kept on disk after the first use;
 - ``implicit``, ``lax_friedrichs``, ``inviscid``: its check, the paper's scheme, the limit ε = 0.

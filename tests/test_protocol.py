@@ -1,0 +1,339 @@
+"""Every protocol on every family that it applies to, and that all of them get the same terms."""
+
+import dataclasses
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+from toy import Coupled, Poisson
+
+import lcpinn as lc
+from lcpinn.batch import Sampling
+from lcpinn.families import FAMILIES
+from lcpinn.family import HELP
+from lcpinn.files import read_arrays
+from lcpinn.network import FNO, MLP, DeepONet, Unseen
+from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, Supervised
+from lcpinn.optimiser.gauss_newton import scaled_rows
+from lcpinn.optimiser.stage import objective
+from lcpinn.optimiser.supervised import relative_error
+from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, terms
+from lcpinn.protocol.facts import facts, unwrapped
+from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
+from lcpinn.rundir import RunDirectory
+from lcpinn.spec import from_plain, to_plain
+from lcpinn.train import make_setup
+from lcpinn.weighting import Causal, SelfAdaptive
+
+NAMES = [name for name in PROTOCOLS if name != "lc-pinn"]  # which is `paper`
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compile_quickly():
+    """Every program here runs for moments: compiling dominates."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@cache
+def family_of(name):
+    return FAMILIES[name]()
+
+
+@cache
+def made_for(name, family):
+    return example(name, family_of(family))
+
+
+# Where a protocol does not apply (checked below, with the reasons).
+NOT = {
+    "causal-pinn": {"helmholtz-1d", "helmholtz-2d", "helmholtz-3d", "schrodinger-1d"},
+    "pi-deeponet": {"burgers", "buckley-leverett"},
+    "pi-deeponet-gn": {"burgers", "buckley-leverett"},
+    "fno": set(FAMILIES) - {"burgers"},
+}
+PAIRS = [(p, f) for p in NAMES for f in FAMILIES if f not in NOT.get(p, ())]
+
+
+# -- Training ------------------------------------------------------------------------------------
+
+
+def shrunk(protocol):
+    """The same parts at a size that trains in a moment."""
+    network, phase = protocol.network, unwrapped(protocol.phases[0])
+    if isinstance(network, MLP):
+        network = dataclasses.replace(network, widths=(6, 6))
+    elif isinstance(network, DeepONet):
+        network = dataclasses.replace(network, branch=(6,), trunk=(6,), latent=6)
+    else:
+        network = FNO(width=6, modes=6, blocks=2, times=6, projection=6, grid=32)
+    if isinstance(phase, GaussNewton):
+        rows = dataclasses.replace(phase.rows, interior=48, face=16)
+        phase = dataclasses.replace(phase, rows=rows, steps=4, block=4, ladder=3, seconds=None)
+    elif isinstance(phase, Supervised):
+        phase = dataclasses.replace(phase, epochs=20, samples=8, batch=4, rate=1e-2, block=20)
+    else:
+        phase = dataclasses.replace(phase, steps=150, rate=2e-2, block=50)
+    sampling = protocol.sampling
+    if sampling is not None:
+        sampling = dataclasses.replace(sampling, interior=128, face=24)
+    held_out = dataclasses.replace(protocol.held_out, interior=16, face=12)
+    return dataclasses.replace(
+        protocol, network=network, phases=(phase,), sampling=sampling, held_out=held_out
+    )
+
+
+def measure(setup, phase, state):
+    """The training objective on points that stay the same, as a function of the parameters.
+
+    Adaptive weights are left where they start: SelfAdaptive's and ReLoBRaLo's at one, Causal's
+    without its exponential, which rises as the residual falls.
+    """
+    if isinstance(phase, Supervised):
+        initial, truth = phase.data(setup.problem.family, setup.problem.network, jnp.float32)
+        operator = setup.problem.network.operator
+        return lambda params: relative_error(operator(params, initial), truth).mean()
+    if isinstance(phase, GaussNewton):
+        rows = partial(scaled_rows, setup, batch=setup.fixed(setup.held_out))
+        return lambda params: jnp.sum(rows(params, scales=state["scales"]) ** 2)
+    if isinstance(setup.weighting, Causal):
+        setup = dataclasses.replace(setup, weighting=dataclasses.replace(setup.weighting, eps=0.0))
+    own = isinstance(setup.weighting, SelfAdaptive)  # trained on points that stay as they are
+    batch = setup.fixed(setup.sampling if own else Sampling(64, 24, 5, "gauss"))
+    return lambda params: objective(setup, batch)(params)[0]
+
+
+# Each of these compiles for seconds and shares its parts with a protocol that is tried everywhere:
+# one family of coefficients and one of loss weights, where they apply.
+SHARED = {
+    "sa-pinn": {"helmholtz-2d", "buckley-leverett"},
+    "relobralo": {"schrodinger-1d", "burgers"},
+    "smoke": {"helmholtz-2d", "buckley-leverett"},
+    "unconditioned": {"helmholtz-3d", "burgers"},
+    "pinn-gn": {"helmholtz-2d", "burgers"},
+    "pi-deeponet-gn": {"helmholtz-1d"},
+}
+TRIED = [(p, f) for p, f in PAIRS if f in SHARED.get(p, FAMILIES)]
+
+
+@pytest.mark.parametrize(("name", "family"), TRIED)
+def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
+    monkeypatch.setenv("LCPINN_CACHE", str(tmp_path))  # where the solver's data would be kept
+    protocol, family = shrunk(made_for(name, family)), family_of(family)
+    with jax.enable_x64(protocol.dtype == "float64"):
+        setup, phase = make_setup(protocol.view(family), protocol), protocol.phases[0]
+        stage = phase.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(1))
+        state = stage.init(params, jax.random.PRNGKey(2))
+        loss = jax.jit(measure(setup, phase, state))
+        before, info = float(loss(state["params"])), {}
+        while (reason := stage.stopped(state, info)) is None:
+            state, info = stage.advance(state)
+        after = float(loss(stage.finish(state)[0]))
+    assert "done" in reason
+    assert after < 0.9 * before
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_interrupted_sa_pinn_ends_bit_identical(tmp_path, monkeypatch):
+    """Interrupted in Adam, with its weights and their ascent in the checkpoint, then L-BFGS."""
+    family = family_of("schrodinger-1d")
+    made = shrunk(by_name("sa-pinn", family, at={"alpha": 5.0}))
+    finish = RevertOnWorse(LBFGS(steps=4, block=2))
+    adam = dataclasses.replace(made.phases[0], steps=12, block=3)
+    protocol = dataclasses.replace(made, phases=(adam, finish), quadrature=made.sampling)
+
+    def run(name, **options):
+        out = tmp_path / name
+        return lc.train(family, protocol, seed=2, out=out, progress=False, **options).params
+
+    whole = run("whole", checkpoint_every=1e9)
+    save, saved = RunDirectory.save, []
+
+    def save_and_break(self, where, state):
+        save(self, where, state)
+        saved.append(where["phase"])
+        if len(saved) == 2:
+            raise Interrupted
+
+    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    with pytest.raises(Interrupted):
+        run("broken", checkpoint_every=0.0)
+    header, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")
+    assert (header["phase"], int(arrays["step"])) == (0, 6)
+    assert arrays["weighting.raw.equation"].min() > 1
+    resumed = run("broken", checkpoint_every=0.0, resume=True)
+    assert saved[-1] == 1  # a checkpoint of L-BFGS came after
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+# -- Equal terms ---------------------------------------------------------------------------------
+
+ADAM = [(p, f) for p, f in PAIRS if p not in ("fast", "fno", "pinn-gn", "pi-deeponet-gn", "smoke")]
+
+
+@pytest.mark.parametrize(("name", "family"), ADAM)
+def test_methods_that_adam_trains_have_equal_terms(name, family):
+    """Backbone, points, budget and precision of `terms`, but for what a docstring declares."""
+    given, made = terms(family_of(family)), made_for(name, family)
+    assert made.dtype == given.dtype == "float32"
+    assert (made.sampling.interior, made.sampling.face) == (given.interior, given.face)
+    if name == "pi-deeponet":
+        assert made.network == DeepONet(branch=(128,) * 4, trunk=(128,) * 4)
+        assert made.sampling.grid == made.quadrature.grid == 20
+    else:
+        assert made.network.widths == given.widths == (64, 64, 64, 64)
+        assert made.network.activation == "tanh"
+        assert made.network.reach == made.sampling.grid == 0
+    assert made.phases == expected_phases(name, made, given)
+    if name == "sa-pinn":
+        assert made.sampling.rule == "sobol"
+        assert made.quadrature == made.sampling  # its points stay, for L-BFGS too
+    else:
+        assert made.sampling.rule == "random"
+        per_lambda = made.quadrature.interior * made.quadrature.num_lambda
+        assert per_lambda == given.frozen[0] * given.frozen[1]
+
+
+def expected_phases(name, made, given):
+    adam, lbfgs = SA_BUDGET if name == "sa-pinn" else (given.adam, given.lbfgs)
+    conditioned = type(made.weighting).__name__ == "Conditional"
+    finish = (RevertOnWorse(LBFGS(steps=lbfgs)),)
+    return (
+        Adam(steps=adam),
+        *(finish if lbfgs and name != "causal-pinn" and not conditioned else ()),
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_budgets_are_those_of_the_paper(family):
+    """Adam and L-BFGS, interior and face points, as its table has them."""
+    expected = {
+        "burgers": (1024, 200, 50_000, 0),
+        "buckley-leverett": (1024, 200, 50_000, 0),
+        "helmholtz-1d": (1024, 100, 50_000, 1500),
+        "helmholtz-2d": (4096, 400, 25_000, 1500),
+        "helmholtz-3d": (8192, 600, 25_000, 1500),
+        "schrodinger-1d": (1024, 64, 50_000, 1500),
+    }[family]
+    given = terms(family_of(family))
+    assert (given.interior, given.face, given.adam, given.lbfgs) == expected
+
+
+def test_what_a_method_is():
+    """What is left when the terms are equal."""
+    helmholtz, burgers = family_of("helmholtz-1d"), family_of("burgers")
+    faces = {"boundary": BOUNDARY_WEIGHT, "initial": BOUNDARY_WEIGHT}
+    assert by_name("pinn", burgers).weighting.weights == faces
+    assert by_name("causal-pinn", burgers).weighting == Causal(eps=100.0, weights=faces)
+    assert by_name("sa-pinn", burgers).weighting == SelfAdaptive()
+    blind = by_name("unconditioned", helmholtz).network
+    assert (blind.parameters, blind.weights) == (Unseen(), Unseen())
+    fno = by_name("fno", burgers)
+    assert (fno.network.width, fno.network.modes, fno.network.blocks) == (64, 64, 4)
+    assert fno.phases == (Supervised(epochs=2000, samples=512, rate=1e-3, weight_decay=1e-4),)
+    fast, alone = by_name("fast", helmholtz), by_name("pinn-gn", helmholtz, at={"k": 3.0})
+    assert alone.phases == fast.phases
+    assert alone.network.widths == fast.network.widths
+    assert by_name("pi-deeponet-gn", helmholtz).phases == fast.phases
+    assert by_name("lc-pinn", helmholtz) == by_name("paper", helmholtz)
+
+
+@pytest.mark.parametrize(("name", "family"), PAIRS)
+def test_a_protocol_is_plain_data_and_says_what_it_trains(name, family):
+    made, family = made_for(name, family), family_of(family)
+    assert from_plain(to_plain(made)) == made
+    view = made.view(family)
+    assert view.parameters.held == made.at
+    helped = name in ("fast", "pinn-gn", "pi-deeponet-gn")
+    assert helped or all(getattr(view, hook) is None for hook in HELP)
+    weighted = name in ("fast", "paper", "unconditioned", "smoke") and not family.parameters.dim
+    assert (view.weights is not None) == weighted
+    told = facts(family, made)
+    assert told["protocol"] == name
+    assert told["precision"] == made.dtype
+
+
+@pytest.mark.parametrize("name", ["paper", "pi-deeponet", "sa-pinn", "fast"])
+def test_the_number_of_parameters_is_that_of_the_network(name):
+    made, family = made_for(name, "helmholtz-1d"), family_of("helmholtz-1d")
+    setup = make_setup(made.view(family), dataclasses.replace(made, dtype="float32"))
+    leaves = jax.tree.leaves(jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0)))
+    assert facts(family, made)["parameters"] == sum(leaf.size for leaf in leaves)
+
+
+def test_steps_shorten_all_phases_in_proportion():
+    family = family_of("helmholtz-1d")
+    at = {"k": 3.0}
+    assert by_name("pinn", family, at=at, steps=5000).phases == (
+        Adam(steps=5000),
+        RevertOnWorse(LBFGS(steps=150)),
+    )
+    assert by_name("sa-pinn", family, at=at, steps=100).phases == (
+        Adam(steps=100, block=100),
+        RevertOnWorse(LBFGS(steps=50)),
+    )
+    assert by_name("fno", family_of("burgers"), steps=7).phases[0].epochs == 7
+
+
+# -- Where a protocol applies --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_protocols_apply_where_they_can(name):
+    refused = {f for f in FAMILIES if reason_against(name, family_of(f)) is not None}
+    assert refused == NOT.get(name, set())
+
+
+NEEDS = "needs coefficients for its branch; burgers has none"
+ONE = "trains one setting of the coefficients at a time: say which, as in --at"
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "options", "message"),
+    [
+        ("causal-pinn", "helmholtz-2d", {},
+         "causal-pinn needs a coordinate t; helmholtz-2d has x, y"),
+        ("fno", "helmholtz-1d", {},
+         "fno needs solver data: helmholtz-1d has no solutions(initial, times)"),
+        ("pi-deeponet", "burgers", {}, f"pi-deeponet {NEEDS}"),
+        ("pi-deeponet-gn", "burgers", {}, f"pi-deeponet-gn {NEEDS}"),
+        ("pinn", "helmholtz-1d", {}, f"pinn {ONE} k=5.5"),
+        ("pinn-gn", "schrodinger-1d", {}, f"pinn-gn {ONE} alpha=5.25"),
+        ("pinn", "helmholtz-1d", {"at": {"k": 11.0}}, "k = 11 lies outside its range [1, 10]"),
+        ("pinn", "burgers", {"at": {"nu": 1.0}},
+         "there is no coefficient 'nu' to hold; there are: none"),
+        ("paper", "helmholtz-1d", {"at": {"k": 3.0}}, "the protocol 'paper' does not take at"),
+        ("pinn", "burgers", {"seconds": 3.0}, "the protocol 'pinn' does not take seconds"),
+        ("smoke", "burgers", {"steps": 3, "at": {"k": 1}},
+         "the protocol 'smoke' does not take steps, at"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_one_line(name, family, options, message):
+    with pytest.raises(lc.LcpinnError) as caught:
+        by_name(name, family_of(family), **options)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_protocol_is_told_what_there_is():
+    with pytest.raises(lc.LcpinnError, match="there is no protocol 'sa'; there are fast, paper"):
+        by_name("sa", Poisson())
+
+
+def test_a_users_own_family_has_the_baselines_too():
+    """Settings are numbers in the family's order, whatever was given."""
+    made = by_name("relobralo", Coupled(), at={"b": 0.5, "a": 2})
+    assert (list(made.at), made.setting) == (["a", "b"], "a=2,b=0.5")
+    assert isinstance(made.at["a"], float)
+    with pytest.raises(lc.LcpinnError, match=r"say which, as in --at b=0\.55$"):
+        by_name("relobralo", Coupled(), at={"a": 2.0})
+    assert by_name("relobralo", Coupled().at(b=0.5), at={"a": 2.0}).at == {"a": 2.0}
+    assert example("causal-pinn", Coupled()).at == {"a": 2.0, "b": 0.55}
+    assert reason_against("pinn", Poisson()) is None
