@@ -11,10 +11,11 @@ from toy import Coupled, Oscillator
 from lcpinn.batch import Sampling, fixed
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import Setup
+from lcpinn.optimiser import Setup, gauss_newton
 from lcpinn.optimiser.gauss_newton import row_scales, rows_and_jacobian, scaled_rows
 from lcpinn.optimiser.ladder import (
     SOLVERS,
+    bend,
     choose,
     damped_steps,
     damping_ladder,
@@ -109,22 +110,87 @@ def test_a_candidate_that_is_not_finite_is_never_taken(bad, where):
     assert bool(accept) == (where != 4)
 
 
-def solve(rows, theta, solver, steps=60):
+def solve(rows, theta, solver, steps=60, corrections=0):
     jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
-    step = jax.jit(lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver))
+    step = jax.jit(
+        lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver, corrections=corrections)
+    )
     theta, damping, loss = jnp.asarray(theta), jnp.zeros(()), jnp.inf
     for _ in range(steps):
         theta, damping, loss = step(theta, damping)
     return np.asarray(theta), float(loss)
 
 
+def banana(v):
+    return jnp.stack([10 * (v[1] - v[0] ** 2), 1 - v[0]])
+
+
+@pytest.mark.parametrize("corrections", [0, 2])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_rosenbrock(solver):
-    theta, loss = solve(
-        lambda v: jnp.stack([10 * (v[1] - v[0] ** 2), 1 - v[0]]), [-1.2, 1.0], solver
-    )
+def test_rosenbrock(solver, corrections):
+    theta, loss = solve(banana, [-1.2, 1.0], solver, corrections=corrections)
     np.testing.assert_allclose(theta, [1, 1], atol=1e-6)
     assert loss < 1e-14
+
+
+def test_bent_steps_go_further():
+    # The valley of Rosenbrock's function is curved: straight steps have to be short in it.
+    straight, bent = (solve(banana, [-1.2, 1.0], "qr", 6, corrections=c)[1] for c in (0, 2))
+    assert bent < 0.1 * straight
+
+
+@pytest.mark.parametrize(("solver", "shape"), [*((s, (60, 20)) for s in SOLVERS), ("qr", (20, 50))])
+def test_the_same_factorisation_solves_for_other_rows(solver, shape):
+    jacobian, rows = random_problem(*shape, 2)
+    ladder = damping_ladder(jnp.asarray(1e-4), 5)
+    _, again = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], solver)
+    others = np.random.default_rng(3).normal(size=(2, shape[0]))
+    for row, damping, found in zip(others, ladder[1:3], again(others, ladder[1:3]), strict=True):
+        expected = dense_step(jacobian, row, float(damping))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
+def test_the_first_correction_is_geodesic_acceleration():
+    """For rows that are quadratic, p - (J'J + m I)^-1 J' r''(p, p) / 2 to rounding."""
+    rng = np.random.default_rng(5)
+    jacobian, r, curvature = rng.normal(size=(9, 4)), rng.normal(size=9), rng.normal(size=(9, 4, 4))
+    rows_at = jax.vmap(lambda p: r + jacobian @ p + jnp.einsum("nij,i,j->n", curvature, p, p) / 2)
+    straight = np.stack([dense_step(jacobian, r, m) for m in (0.5, 50.0)])
+    again = lambda e: jnp.stack(
+        [dense_step(jacobian, np.asarray(row), m) for row, m in zip(e, (0.5, 50.0), strict=True)]
+    )
+    with jax.disable_jit():  # SciPy solves in the loop
+        linear = lambda p: r + p @ jacobian.T
+        bent, losses = bend(rows_at, again, jnp.asarray(straight), rows_at(straight), linear, 1)
+    for p, m, found, loss in zip(straight, (0.5, 50.0), bent, losses, strict=True):
+        second = np.einsum("nij,i,j->n", curvature, p, p)
+        expected = p + dense_step(jacobian, second, m) / 2
+        before, after = (float(jnp.sum(rows_at(q[None]) ** 2)) for q in (p, expected))
+        np.testing.assert_allclose(found, expected if after < before else p, atol=1e-10)
+        assert float(loss) == pytest.approx(min(before, after), rel=1e-9)
+
+
+def test_half_of_the_cores_that_may_be_used(monkeypatch):
+    """In a container that is pinned to two cores BLAS gets one, however many the machine has."""
+    monkeypatch.setattr(gauss_newton.os, "sched_getaffinity", lambda _: {3, 4}, raising=False)
+    asked = []
+    monkeypatch.setattr(gauss_newton, "threadpool_limits", lambda n, user_api: asked.append(n))
+    gauss_newton._calm_blas()
+    assert asked == [1]
+
+
+def test_jacobians_in_chunks_are_the_same(monkeypatch):
+    family = Oscillator()
+    problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), reach=2.0), jnp.float64)
+    setup = Setup(problem, Fixed({}), Sampling(), Sampling(), Sampling())
+    batch = fixed(family, Sampling(30, 7, 1, "collocation"), jnp.float64)
+    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    scales = row_scales(setup, unravel(theta), batch)
+    found = lambda: jax.jit(lambda v: rows_and_jacobian(setup, unravel, v, batch, scales))(theta)
+    whole = found()
+    monkeypatch.setitem(gauss_newton.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
+    for one, other in zip(whole, found(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -136,10 +202,11 @@ def test_a_rank_deficient_problem_converges(solver):
     assert theta.sum() == pytest.approx(np.log(2), abs=1e-9)
 
 
-def test_a_region_without_values_is_not_entered():
+@pytest.mark.parametrize("corrections", [0, 2])
+def test_a_region_without_values_is_not_entered(corrections):
     # log of a negative number is NaN: every bold candidate from here lands there.
     rows = lambda v: jnp.stack([jnp.log(v[0]) + 3, jnp.log(v[0]) ** 3])
-    theta, loss = solve(rows, [5.0], "qr", steps=40)
+    theta, loss = solve(rows, [5.0], "qr", steps=40, corrections=corrections)
     assert np.isfinite(theta).all()
     assert np.isfinite(loss)
     assert loss < float(jnp.sum(rows(jnp.array([5.0])) ** 2))

@@ -453,6 +453,8 @@ def _show_result(
             "the residual on unseen points is all there is to go by.\n"
         )
     tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
+    if "estimate" in result["validation"]:
+        tables.fact(console, "estimate", tables.estimate(result["validation"]["estimate"]))
     if not told and result["stopped"]:
         tables.fact(console, "stopped", "\n".join(result["stopped"]))
     tables.fact(console, "time", tables.times(result["seconds"]) + f" on {result['device']}")

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.batch import fixed
+from lcpinn.certificate import worst_case
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import device, versions, write_json
@@ -116,14 +117,23 @@ def _named(family: Family, lam: np.ndarray) -> dict[str, float]:
 
 
 def validate(solution: Solution) -> dict[str, Any]:
-    """Root mean square residual of every term on points and lambdas that training never saw."""
+    """Root mean square residual of every term on points and lambdas that training never saw.
+
+    In initial-value problems with one coordinate also the error that it leads to, estimated.
+    """
     problem = solution.problem
     with jax.enable_x64(True):
         batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
         residuals = jax.jit(problem.residuals)(params, batch)
         terms = {name: float(jnp.sqrt(jnp.mean(r**2))) for name, r in residuals.items()}
-    return {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}
+        judge = worst_case(problem)
+        found = None if judge is None else judge(params)
+    report = {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}
+    if found is not None:
+        error = found.error if math.isfinite(found.error) else None
+        report["estimate"] = {**found._asdict(), "error": error}
+    return report
 
 
 def result(solution: Solution, total_seconds: float | None = None) -> dict[str, Any]:

@@ -373,6 +373,14 @@ class Family(metaclass=_Built):
     def _exact(self) -> Callable[[Any, Any], Array]:
         return jax.jit(jax.vmap(lambda p, lam: self.call("exact", p, lam), (0, None)))
 
+    def is_initial_value(self) -> bool:
+        """Whether a coordinate has conditions at one of its ends only: errors build up from it."""
+        held = {name: set() for name in self.domain.names if name not in self.domain.periodic}
+        for term in self.all_terms.values():
+            for face in term.faces:
+                held[face.name].add(face.value)
+        return any(len(ends) == 1 for ends in held.values())
+
     def is_linear(self) -> bool:
         """Whether every interior term is an affine function of the outputs and their derivatives.
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.batch import Points
+from lcpinn.certificate import Estimate, Estimator, of_network
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Family
 from lcpinn.files import read_arrays, unflatten, write_arrays
@@ -77,6 +78,31 @@ class Solution:
                 pieces.append(np.asarray(value)[:, : len(piece)])
         empty = np.zeros((len(draws), 0, len(self.family.outputs)))
         return np.concatenate([empty, *pieces], axis=1)
+
+    def estimate(self, **parameters: float) -> Estimate:
+        """The relative L2 error at one setting, estimated without knowing the true solution.
+
+        From the linearised equation with the residual on its right-hand side; `error` is nan, with
+        a `reason`, where that cannot be done on a modest grid. See lcpinn.certificate.
+        """
+        names = self.family.parameters.names
+        unknown = [name for name in parameters if name not in names]
+        if unknown:
+            has = ", ".join(names) or "none"
+            raise LcpinnError(f"no such coefficient as {unknown[0]!r}; there are: {has}")
+        given = self.family.parameters.held | parameters
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise LcpinnError(f"missing {', '.join(missing)}: an estimate is made at one setting")
+        setting = {name: float(given[name]) for name in names}
+        draws = None if self.family.weights is None else self._draws(None, 16)
+        with jax.enable_x64(True):
+            found = self._estimator(self._double, list(setting.values()), draws)
+        return found._replace(at=setting)
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        return of_network(self.problem)
 
     def evaluate(self) -> dict[str, Any]:
         """Errors against the exact or reference solution; see lcpinn.evaluation."""

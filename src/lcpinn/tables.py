@@ -246,6 +246,15 @@ def validation(family: Family, found: Mapping[str, Any]) -> str:
     return f"{found['residual']:.2e} on unseen points ({terms})"
 
 
+def estimate(found: Mapping[str, Any]) -> str:
+    """What the residual leads to, by the linearised equation."""
+    at = ", ".join(f"{name} = {value:g}" for name, value in found["at"].items())
+    where = f" at {at}" if at else ""
+    if found["error"] is None:
+        return f"none{where}: {found['reason']}"
+    return f"relative error about {found['error']:.1e}{where}, by the linearised equation"
+
+
 def times(seconds: Mapping[str, float | None]) -> str:
     words = {"compile": "compiling", "train": "training", "total": "in all"}
     spent = {word: seconds.get(key) for key, word in words.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lcpinn.certificate import Estimate, worst_case
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
@@ -22,16 +24,22 @@ class Restarts:
     one start in four of a small network can be far worse than the others, and says so early. If it
     settles before the time is up, further starts follow while at least a share 1/`most` of the time
     is left, `most` in all. All of them share one compiled program.
+
+    In an initial-value problem with one coordinate a wrong solution can have a small residual: the
+    error that the residual leads to is estimated there (certificate.py), decides between starts,
+    and one above `doubt` does not pass as settled: further starts follow as long as there is time.
     """
 
     phase: Any
     starts: int = 2
     trial: int = 30
     most: int = 6
+    doubt: float = 1e-2
 
     def build(self, setup: Setup) -> Stage:
         inner: Stage = self.phase.build(setup)
         draw = jax.jit(setup.problem.init)
+        judge = worst_case(setup.problem)
 
         def begin(state: State, start: int) -> State:
             """The given parameters are the first start; the others are drawn."""
@@ -42,7 +50,7 @@ class Restarts:
         def init(params: Params, key: Array) -> State:
             state = begin({"params": params, "key": key, "step": jnp.zeros((), jnp.int32)}, 0)
             worst = jnp.asarray(np.inf, setup.problem.dtype)
-            return {**state, "best": state["now"], "best_loss": worst}
+            return {**state, "best": state["now"], "best_loss": worst, "error": worst}
 
         def advance(state: State) -> tuple[State, Info]:
             before = int(state["now"]["step"])
@@ -50,11 +58,13 @@ class Restarts:
             state = {**state, "now": now, "step": state["step"] + (int(now["step"]) - before)}
             over = inner.stopped(now, info) is not None
             if self._trying(state) and (over or int(now["step"]) >= self.trial):
-                state = _remember(state)
+                state = _remember(state, judge)
                 following = int(state["start"]) + 1
                 state = begin(state, following) if following < self.starts else _resume(state)
-            elif over and self._further(state, info):
-                state = begin(_remember(state), int(state["start"]) + 1)
+            elif over:
+                state = _remember(state, judge)
+                if self._further(state, info):
+                    state = begin(state, int(state["start"]) + 1)
             return state, {**info, "start": self._tried(state)}
 
         def stopped(state: State, info: Info) -> str | None:
@@ -65,7 +75,11 @@ class Restarts:
             return reason and f"{reason} of the last start, {int(state['step'])} in all"
 
         def finish(state: State) -> tuple[Params, str]:
-            params, note = inner.finish(_remember(state)["best"])
+            state = _remember(state, judge)
+            params, note = inner.finish(state["best"])
+            error = float(state["error"])
+            if np.isfinite(error):
+                note += f", estimated error {error:.1e}" + " (doubtful)" * (error > self.doubt)
             return params, f"{note}, best of {self._tried(state)} starts"
 
         total = inner.total + (self.starts - 1) * self.trial
@@ -82,15 +96,24 @@ class Restarts:
         """Whether there is time, and leave, for one more start."""
         limit = getattr(self.phase, "seconds", None)
         left = float(info.get("seconds_left", 0.0))
-        return limit is not None and int(state["start"]) < self.most and left > limit / self.most
+        if limit is None:
+            return False
+        if np.isfinite(float(state["error"])) and float(state["error"]) > self.doubt:
+            return left > 0
+        return int(state["start"]) < self.most and left > limit / self.most
 
 
-def _remember(state: State) -> State:
-    """Keep what runs now if its lowest held-out loss is the lowest of all."""
-    loss = state["now"]["held_out"][1]
-    if not bool(loss < state["best_loss"]) and np.isfinite(float(state["best_loss"])):
+def _remember(state: State, judge: Callable[[Params], Estimate] | None) -> State:
+    """Keep what runs now if it is the best of all: by its error, where that can be estimated."""
+    loss, dtype = state["now"]["held_out"][1], state["best_loss"].dtype
+    error = np.nan if judge is None else judge(state["now"]["best"]).error
+    known = np.isfinite(error) and np.isfinite(float(state["error"]))
+    first = not np.isfinite(float(state["best_loss"]))
+    better = error < float(state["error"]) if known else bool(loss < state["best_loss"])
+    if not (better or first):
         return state
-    return {**state, "best": state["now"], "best_loss": loss}
+    kept = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
+    return {**state, "best": state["now"], "best_loss": loss, "error": kept}
 
 
 def _resume(state: State) -> State:
