@@ -171,7 +171,8 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
     with _calm_blas():
         ms["rows"], _ = time_of(rows, theta, batch, scales)
         ms["jacobian"], (r, matrix) = time_of(jacobian, theta, batch, scales)
-        centre = 1e-3 * jnp.sum(matrix**2) / theta.size
+        # As small as in late steps, where the two-level solver needs both of its levels.
+        centre = 1e-10 * jnp.sum(matrix**2)
         dampings = ladder.damping_ladder(centre, LADDER)
         if solvers == ["sample-space"]:
             sample_space = lambda *given: ladder._sample_space(*given)[0].directions

@@ -1,12 +1,17 @@
 """The estimated error, against errors that are known."""
 
+import importlib.util
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import lcpinn as lc
-from lcpinn.certificate import Axis, Estimator, worst_case
+from lcpinn.certificate import Axis, Estimator, certificate, worst_case
+from lcpinn.cli import app
 from lcpinn.families import FAMILIES
 from lcpinn.jet import expand
 from lcpinn.network import MLP, FiLM
@@ -215,3 +220,62 @@ def test_the_worst_setting_is_named():
     found = judge(problem.init(jax.random.PRNGKey(0)))
     assert set(found.at) == {"d"}
     assert found.at["d"] in family.parameters.grid(5)
+
+
+# -- The certificate of a trained network --------------------------------------------------------
+
+
+def certify(decay, *options):
+    model, family = str(decay / "run"), f"{decay / 'decay.py'}:Decay"
+    return CliRunner().invoke(app, ["certify", model, "--family", family, *options])
+
+
+def test_estimates_follow_the_true_errors(decay):
+    """A network trained for a second: far from exact, and its certificate says how far."""
+    done = certify(decay, "--json", "--settings", "7")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert len(report["settings"]) == 7
+    assert report["passed"] is None
+    for row, true in zip(report["settings"], report["true_errors"], strict=True):
+        assert true / 3 < row["error"] < 3 * true
+        assert row["residual"] == pytest.approx(np.hypot(*row["terms"].values()))
+    assert report["worst"]["error"] == max(row["error"] for row in report["settings"])
+
+
+def test_a_tolerance_is_kept_or_not(decay, tmp_path):
+    picture = tmp_path / "new" / "certificate.png"
+    kept = certify(decay, "--tolerance", "10", "--settings", "3", "-o", str(picture))
+    assert kept.exit_code == 0, kept.output
+    assert "passed" in kept.stdout
+    assert picture.stat().st_size > 10_000
+    broken = certify(decay, "--tolerance", "1e-12", "--settings", "3")
+    assert broken.exit_code == 1
+    assert "failed" in broken.stdout
+
+
+def test_an_estimate_at_one_setting(decay):
+    spec = importlib.util.spec_from_file_location("decay_page", decay / "decay.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    solution = lc.load(decay / "run", module.Decay())
+    middle = solution.certificate(settings=3)["settings"][1]
+    found = solution.estimate(**middle["at"])
+    assert found.at == middle["at"] == {"k": 1.25}
+    assert found.error == pytest.approx(middle["error"], rel=1e-6)
+    with pytest.raises(lc.LcpinnError, match="missing k"):
+        solution.estimate()
+    with pytest.raises(lc.LcpinnError, match="no such coefficient as 'q'"):
+        solution.estimate(k=1.0, q=2.0)
+
+
+def test_burgers_front_is_too_steep_for_the_grid():
+    """It says so instead of giving a number."""
+    family = FAMILIES["burgers"]()
+    network = MLP((8, 8), "tanh")
+    problem = Problem(family, network, jnp.float64)
+    params = problem.init(jax.random.PRNGKey(0))
+    report = certificate(problem, params, np.zeros((1, 0)), family.weights.sobol(2), tolerance=1e-3)
+    assert report["passed"] is False
+    (row,) = report["settings"]
+    assert row["error"] is None or row["error"] > 1e-3

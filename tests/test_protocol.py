@@ -106,20 +106,7 @@ def measure(setup, phase, state):
     return lambda params: objective(setup, batch)(params)[0]
 
 
-# Each of these compiles for seconds and shares its parts with a protocol that is tried everywhere:
-# one family of coefficients and one of loss weights, where they apply.
-SHARED = {
-    "sa-pinn": {"helmholtz-2d", "buckley-leverett"},
-    "relobralo": {"schrodinger-1d", "burgers"},
-    "smoke": {"helmholtz-2d", "buckley-leverett"},
-    "unconditioned": {"helmholtz-3d", "burgers"},
-    "pinn-gn": {"helmholtz-2d", "burgers"},
-    "pi-deeponet-gn": {"helmholtz-1d"},
-}
-TRIED = [(p, f) for p, f in PAIRS if f in SHARED.get(p, FAMILIES)]
-
-
-@pytest.mark.parametrize(("name", "family"), TRIED)
+@pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
     monkeypatch.setenv("LCPINN_CACHE", str(tmp_path))  # where the solver's data would be kept
     protocol, family = shrunk(made_for(name, family)), family_of(family)

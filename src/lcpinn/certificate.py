@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import lstsq
 
-from lcpinn.batch import Points
+from lcpinn.batch import Points, Sampling, fixed
 from lcpinn.family import Family
 from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.network.mlp import Params
@@ -195,6 +195,62 @@ def of_network(problem: Problem) -> Estimator:
         return problem.outputs(params, batch, orders).mean(axis=1)
 
     return Estimator(problem.family, jet)
+
+
+def certificate(
+    problem: Problem,
+    params: Params,
+    settings: np.ndarray,
+    weights: np.ndarray | None = None,
+    tolerance: float | None = None,
+) -> dict[str, Any]:
+    """Residuals on unseen points and the estimated error at every setting (n, p).
+
+    `passed` is whether every setting has an estimate, and none is above the tolerance; None without
+    one.
+    """
+    estimator, residual = of_network(problem), _residual(problem, weights)
+    names, rows = problem.family.parameters.names, []
+    for lam in settings:
+        found = estimator(params, lam, weights)
+        error = found.error if np.isfinite(found.error) else None
+        at = dict(zip(names, map(float, lam), strict=True))
+        rows.append({"at": at, "error": error, "reason": found.reason, **residual(params, lam)})
+    known = [row for row in rows if row["error"] is not None]
+    worst = max(known, key=lambda row: row["error"], default=None)
+    passed = None
+    if tolerance is not None:
+        passed = len(known) == len(rows) and all(row["error"] <= tolerance for row in known)
+    return {"settings": rows, "worst": worst, "tolerance": tolerance, "passed": passed}
+
+
+UNSEEN = Sampling(interior=512, face=64, num_lambda=1, rule="sobol", seed=2027)
+
+
+def _residual(
+    problem: Problem, weights: np.ndarray | None
+) -> Callable[[Params, np.ndarray], dict[str, Any]]:
+    """Root mean squares of every term at one setting, on points that no training uses."""
+
+    @jax.jit
+    def run(params: Params, lam: Array) -> dict[str, Array]:
+        batch = {}
+        for where, points in fixed(problem.family, UNSEEN, jnp.float64).items():
+            held = jnp.broadcast_to(lam, points.parameters.shape)
+            shots = points.weights
+            if weights is not None:
+                shots = jnp.asarray(weights)[jnp.arange(len(shots)) % len(weights)]
+            batch[where] = points._replace(parameters=held, weights=shots)
+        return {
+            name: jnp.sqrt(jnp.mean(r**2)) for name, r in problem.residuals(params, batch).items()
+        }
+
+    def rms(params: Params, lam: np.ndarray) -> dict[str, Any]:
+        with jax.enable_x64(True):
+            terms = {name: float(v) for name, v in run(params, jnp.asarray(lam)).items()}
+        return {"residual": float(np.sqrt(sum(v**2 for v in terms.values()))), "terms": terms}
+
+    return rms
 
 
 def worst_case(problem: Problem) -> Callable[[Params], Estimate] | None:

@@ -1,4 +1,4 @@
-"""The command line: families, train, evaluate, predict, check."""
+"""The command line: families, train, evaluate, certify, predict, check."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from lcpinn.columns import assignments, broadcast, grid_points, read_points, to_
 from lcpinn.compilation import enable_cache
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.evaluation import result as result_of
+from lcpinn.evaluation import true_errors
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json
@@ -458,6 +459,53 @@ def _show_result(
     if not told and result["stopped"]:
         tables.fact(console, "stopped", "\n".join(result["stopped"]))
     tables.fact(console, "time", tables.times(result["seconds"]) + f" on {result['device']}")
+
+
+# -- certify -------------------------------------------------------------------------------------
+
+
+@app.command()
+def certify(
+    model: ModelArgument,
+    family: FamilyOption = None,
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, metavar="E", help="Fail above this relative error.")
+    ] = None,
+    settings: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Values of each coefficient.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="PNG", help="Error against lambda.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate a network's error over all lambda, without knowing the true solution.
+
+    The error satisfies the linearised equation with the residual on its right-hand side, which is
+    solved at every setting. Exits with 1 where a tolerance is given and not kept.
+
+    \b
+    lcpinn certify runs/demo
+    lcpinn certify runs/demo --tolerance 1e-6 -o certificate.png
+    """
+    with _blaming(family):
+        solution = _load(model, family)
+        report = solution.certificate(settings, tolerance)
+        truth = true_errors(solution, [list(row["at"].values()) for row in report["settings"]])
+    if picture is not None:
+        from lcpinn.plot import certificate as draw  # Matplotlib takes half a second to load
+
+        draw(solution, report, truth, picture)
+    if as_json:
+        _print_json({"family": solution.family.name, **report, "true_errors": truth})
+    else:
+        console = _out()
+        tables.headline(console, solution.family.name, solution.family)
+        tables.show_certificate(console, solution.family, report, truth)
+        if picture is not None:
+            tables.fact(console, "picture", str(picture))
+    if report["passed"] is False:
+        raise typer.Exit(1)
 
 
 # -- predict -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,14 @@ def dense_values(family: Family) -> np.ndarray:
     """Many lambdas, equispaced in the prior's measure; one where every coefficient is held."""
     vary = max(1, len(family.parameters.free))
     return family.parameters.grid(math.ceil(family.evaluation.dense ** (1 / vary)))
+
+
+def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list[float] | None:
+    """The errors at these settings, where the truth is known."""
+    if solution.family.exact is None and solution.family.reference is None:
+        return None
+    points = evaluation_points(solution.family)
+    return [_error(solution, points, np.asarray(lam, float)) for lam in settings]
 
 
 def _error(solution: Solution, points: np.ndarray, lam: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import dense_values, grid_values, relative_error
 from lcpinn.solution import Solution
 
@@ -34,6 +35,42 @@ def overview(solution: Solution, path: Path) -> Path:
     figure.suptitle(f"{family.name}, {how} ({solution.num_params} parameters)")
     figure.savefig(path)
     return path
+
+
+def certificate(
+    solution: Solution, report: Mapping[str, Any], truth: Sequence[float] | None, path: Path
+) -> Path:
+    """The estimated error against lambda, the worst of it marked; the true one where known."""
+    family, rows = solution.family, report["settings"]
+    free = family.parameters.free
+    along = [row["at"][free[0]] if len(free) == 1 else i for i, row in enumerate(rows)]
+    errors = [np.nan if row["error"] is None else row["error"] for row in rows]
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained", dpi=150)
+    axis = figure.subplots()
+    alone = {"marker": "o"} if len(rows) == 1 else {}
+    if truth is not None:
+        axis.semilogy(along, truth, color=COLOURS[1], lw=2.5, alpha=0.5, label="true", **alone)
+    axis.semilogy(along, errors, color=COLOURS[0], lw=1.2, label="estimated", **alone)
+    if report["worst"] is not None:
+        worst = rows.index(report["worst"])
+        text = _setting(report["worst"]["at"])
+        axis.semilogy(along[worst], errors[worst], "o", color="black", ms=5, label=f"worst{text}")
+    if report["tolerance"] is not None:
+        axis.axhline(report["tolerance"], color="0.5", ls="--", lw=1, label="tolerance")
+    axis.set(xlabel=free[0] if len(free) == 1 else "setting", ylabel="relative L² error")
+    axis.set_title(f"{family.name}, {solution.protocol.name}", fontsize=10)
+    axis.grid(True, color="0.92", lw=0.6)
+    axis.legend(fontsize=8, frameon=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise LcpinnError(f"could not write {path}: {error}") from None
+    return path
+
+
+def _setting(at: Mapping[str, float]) -> str:
+    return "".join(f", {name} = {value:.4g}" for name, value in at.items())
 
 
 def _lambdas(solution: Solution, most: int = 5) -> np.ndarray:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.batch import Points
-from lcpinn.certificate import Estimate, Estimator, of_network
+from lcpinn.certificate import Estimate, Estimator, certificate, of_network
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Family
 from lcpinn.files import read_arrays, unflatten, write_arrays
@@ -99,6 +99,20 @@ class Solution:
         with jax.enable_x64(True):
             found = self._estimator(self._double, list(setting.values()), draws)
         return found._replace(at=setting)
+
+    def certificate(
+        self, settings: int | None = None, tolerance: float | None = None
+    ) -> dict[str, Any]:
+        """Residual and estimated error over a grid of lambda, with the worst of it.
+
+        `settings` is how many values each coefficient takes (41 for one coefficient by default).
+        With a tolerance, `passed` says whether every estimate stays below it.
+        """
+        prior = self.family.parameters
+        num = settings or {0: 1, 1: 41, 2: 7}.get(len(prior.free), 4)
+        draws = None if self.family.weights is None else self._draws(None, 16)
+        with jax.enable_x64(True):
+            return certificate(self.problem, self._double, prior.grid(num), draws, tolerance)
 
     @cached_property
     def _estimator(self) -> Estimator:

@@ -246,6 +246,38 @@ def validation(family: Family, found: Mapping[str, Any]) -> str:
     return f"{found['residual']:.2e} on unseen points ({terms})"
 
 
+def show_certificate(
+    console: Console, family: Family, report: Mapping[str, Any], truth: Sequence[float] | None
+) -> None:
+    """A few of the settings and the worst; all of them are in the JSON."""
+    rows = report["settings"]
+    every = max(1, -(-len(rows) // MOST_ROWS))
+    table = plain_table()
+    for name in (*family.parameters.names, "residual", "estimated error"):
+        table.add_column(name, justify="right")
+    if truth is not None:
+        table.add_column("true error", justify="right", style="dim")
+    reasons: dict[str, int] = {}
+    for i, row in enumerate(rows):
+        if row["error"] is None:
+            reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
+        if i % every and row is not report["worst"]:
+            continue
+        shown = "–" if row["error"] is None else f"{row['error']:.1e}"
+        cells = [*(f"{v:.4g}" for v in row["at"].values()), f"{row['residual']:.1e}", shown]
+        cells += [] if truth is None else [f"{truth[i]:.1e}"]
+        table.add_row(*cells, style="bold" if row is report["worst"] else None)
+    console.print(table)
+    console.print()
+    for reason, count in reasons.items():
+        fact(console, "–", f"no estimate at {count} of {len(rows)} settings: {reason}")
+    if report["worst"] is not None:
+        fact(console, "worst", estimate(report["worst"]))
+    if report["passed"] is not None:
+        verdict = "passed" if report["passed"] else "failed"
+        fact(console, verdict, f"tolerance {report['tolerance']:g}")
+
+
 def estimate(found: Mapping[str, Any]) -> str:
     """What the residual leads to, by the linearised equation."""
     at = ", ".join(f"{name} = {value:g}" for name, value in found["at"].items())

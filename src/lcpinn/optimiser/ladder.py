@@ -103,8 +103,7 @@ def gram(matrix: Array, blocks: int = 4) -> Array:
     """A'A, of which one triangle is enough.
 
     An accelerator's library has a product for it. XLA's on a CPU does not know that the result is
-    symmetric: only the blocks on and above the diagonal are computed, which saves three eighths
-    and makes it as fast as the host's BLAS (benchmarks/gauss_newton.py compares them).
+    symmetric: only the blocks on and above the diagonal are computed, which saves three eighths.
     """
     size = matrix.shape[1]
     if jax.default_backend() != "cpu":
