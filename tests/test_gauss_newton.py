@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 from toy import Coupled, Oscillator
 
 from lcpinn.batch import Sampling, fixed
+from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import Setup, gauss_newton
@@ -23,7 +24,7 @@ from lcpinn.optimiser.ladder import (
     ladder_step,
 )
 from lcpinn.rows import Problem
-from lcpinn.weighting import Conditional, Fixed
+from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
 
 
 @pytest.fixture(autouse=True)
@@ -237,3 +238,11 @@ def test_jacobian_of_the_rows(family, weighting):
         ahead, behind = rows(theta.at[i].add(size)), rows(theta.at[i].add(-size))
         column = (ahead - behind) / (2 * size)
         np.testing.assert_allclose(jacobian[:, i], column, atol=1e-7 * (1 + np.abs(column).max()))
+
+
+def test_weights_that_are_learnt_are_refused():
+    problem = Problem(Oscillator(), MLP((4, 4), "sine", FiLM(0, 2)), jnp.float64)
+    small = Sampling(8, 4, 1, "collocation")
+    setup = Setup(problem, ReLoBRaLo(), None, small, small)
+    with pytest.raises(LcpinnError, match="ReLoBRaLo learns its weights"):
+        gauss_newton.GaussNewton(rows=small).build(setup)

@@ -160,7 +160,8 @@ def _error_field(axis: Axes, solution: Solution) -> None:
     truth = solution.family.truth(points, lam)
     assert truth is not None
     gap = np.abs(_values(solution, points, lam) - truth[:, 0])
-    logarithm = np.log10(np.maximum(gap, 1e-18))
+    # Six decades: exact zeros, where a condition is imposed, would take up the whole scale.
+    logarithm = np.log10(np.maximum(gap, max(1e-6 * float(gap.max()), 1e-18)))
     _image(axis, solution, logarithm, shape, extent, "log₁₀ absolute error", "magma")
 
 

@@ -67,8 +67,12 @@ class GaussNewton:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         problem = setup.problem
         held_out = setup.fixed(setup.held_out)
-        # Refuses weights that name no term; the state is unused, since a step knows of no other.
-        setup.weighting.init(problem.family, held_out, jax.random.PRNGKey(0))
+        memory = setup.weighting.init(problem.family, held_out, jax.random.PRNGKey(0))
+        if jax.tree.leaves(memory):
+            kind = type(setup.weighting).__name__
+            raise LcpinnError(
+                f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights"
+            )
         measure = jax.jit(partial(row_scales, setup))
 
         def init(params: Params, key: Array) -> State:
