@@ -32,7 +32,7 @@ def _compile_quickly():
 
 
 class Decay(lc.Family):
-    """u' + k u = 0, u(0) = 1, imposed softly; the ansatz knows k."""
+    """u' + k u = 0, u(0) = 1."""
 
     domain = lc.Box(x=(0.0, 1.0))
     parameters = lc.Uniform(k=(0.5, 2.0))

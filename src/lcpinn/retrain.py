@@ -20,16 +20,15 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
-from lcpinn.files import device, versions
 from lcpinn.optimiser import Setup, Stage
 from lcpinn.optimiser.adam import step_key
 from lcpinn.optimiser.stage import State
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
 from lcpinn.rundir import RunDirectory
-from lcpinn.solution import Solution, signature
+from lcpinn.solution import Solution
 from lcpinn.spec import describe, to_plain
-from lcpinn.train import make_setup
+from lcpinn.train import identify, make_setup
 
 MEMORY = 4 << 30  # bytes that the hidden values of all members together may take
 
@@ -117,22 +116,14 @@ def _open(
     found = []
     for protocol, seed in members:
         path = None if out is None else Path(out) / member_name(protocol, seed)
-        found.append(RunDirectory(path, _run(family, protocol, seed), every=np.inf))
+        found.append(
+            RunDirectory(path, identify(protocol.view(family), protocol, seed), every=np.inf)
+        )
     # Those that are there come first: if one is refused, nothing has been written yet.
     is_new = lambda directory: directory.path is None or not directory.path.exists()
     for directory in sorted(found, key=is_new):
         directory.open(resume=False, overwrite=overwrite)
     return found
-
-
-def _run(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:
-    return {
-        "family": signature(protocol.view(family)),
-        "protocol": to_plain(protocol),
-        "seed": seed,
-        "versions": versions(),
-        "device": device(),
-    }
 
 
 def _room(setup: Setup) -> int:
@@ -253,7 +244,7 @@ class _Batch:
             "seconds": share,
             "at_once": len(self.members),
         }
-        run = _run(self.family, protocol, seed) | {"training": training}
+        run = identify(protocol.view(self.family), protocol, seed) | {"training": training}
         return Solution(protocol.view(self.family), protocol, params, run)
 
 

@@ -48,13 +48,7 @@ def train(
     if not isinstance(protocol, Protocol):
         raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
     family = protocol.view(family)
-    run = {
-        "family": signature(family),
-        "protocol": to_plain(protocol),
-        "seed": seed,
-        "versions": versions(),
-        "device": device(),
-    }
+    run = identify(family, protocol, seed)
     directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)
     directory.open(resume=resume, overwrite=overwrite)
     if resume and directory.finished():
@@ -67,6 +61,17 @@ def train(
         solution.save(directory.path / "model.safetensors")
         write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
     return solution
+
+
+def identify(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:
+    """What a run is, of a family as its protocol sees it: the content of run.json."""
+    return {
+        "family": signature(family),
+        "protocol": to_plain(protocol),
+        "seed": seed,
+        "versions": versions(),
+        "device": device(),
+    }
 
 
 def make_setup(family: Family, protocol: Protocol) -> Setup:

@@ -157,7 +157,7 @@ def _calm_blas() -> AbstractContextManager[Any]:
     """Give LAPACK half of the cores while it factorises.
 
     Its threads wait for each other by spinning: on a machine where anything else runs, a QR with as
-    many threads as cores takes five to ten times as long as one with a single thread.
+    many threads as cores takes far longer than one with a single thread.
     """
     # Cores that this process may use: in a container that can be fewer than the machine has.
     usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
