@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import lcpinn
@@ -249,7 +250,7 @@ def test_options_reach_the_protocol(protocol, options, says, home, monkeypatch):
         seen.append((str(protocol), rest))
         raise lcpinn.LcpinnError("enough")
 
-    monkeypatch.setattr(cli, "run_training", stop)
+    monkeypatch.setattr(cli.train, "run_training", stop)
     args = [f"--{k}={v}" for k, v in options.items()]
     args += [] if protocol is None else ["--protocol", protocol]
     found = CliRunner().invoke(cli.app, ["train", "helmholtz-1d", "--seed", "3", *args])
@@ -269,7 +270,7 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_training", interrupt)
+    monkeypatch.setattr(cli.train, "run_training", interrupt)
     args = ["train", "decay.py:Decay", "--protocol", "smoke", "--quiet", "--seed", "2", "--out"]
     found = CliRunner().invoke(cli.app, [*args, "run"])
     assert found.exit_code == 130
@@ -280,7 +281,7 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
     assert held.stderr.endswith(f"lcpinn train decay.py:Decay {' '.join(setting)} --resume\n")
     early = CliRunner().invoke(cli.app, [*args, "new"])
     assert "no checkpoint yet" in early.stderr
-    monkeypatch.setattr(cli, "run_checks", interrupt)
+    monkeypatch.setattr(cli.check, "run_checks", interrupt)
     other = CliRunner().invoke(cli.app, ["check", "burgers"])
     assert (other.exit_code, other.stderr) == (130, "lcpinn: interrupted\n")
 
@@ -390,7 +391,7 @@ def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_retraining", interrupt)
+    monkeypatch.setattr(cli.train, "run_retraining", interrupt)
     settings = ["--protocol", "pinn", "--at", "k=1", "--at", "k=2"]
     found = CliRunner().invoke(cli.app, ["train", "decay.py", *settings, "--quiet"])
     assert found.exit_code == 130
@@ -445,7 +446,7 @@ def test_the_table_of_errors(name, width, capsys):
     rows = rows or [{"error": 1e-5}]
     error = {"grid": rows, "mean": 1e-3, "dense_max": 0.5, "dense_argmax": {"k": 3.14159}}
     error |= {"shots": 100, "worst_slice": 0.2, "spread": 0.1} if family.weights else {}
-    console = cli.Console(width=width, force_terminal=True, highlight=False)
+    console = Console(width=width, force_terminal=True, highlight=False)
     tables.show_errors(console, family, error, "fast")
     shown = capsys.readouterr().out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)

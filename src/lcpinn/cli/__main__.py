@@ -1,0 +1,3 @@
+from lcpinn.cli import main
+
+main()

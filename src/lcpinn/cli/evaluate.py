@@ -1,0 +1,62 @@
+"""`lcpinn evaluate`: errors against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from lcpinn import tables
+from lcpinn.cli.common import (
+    FamilyOption,
+    JsonOption,
+    ModelArgument,
+    app,
+    blaming,
+    open_model,
+    print_json,
+    stdout,
+)
+from lcpinn.evaluation import result as result_of
+from lcpinn.paper import paper_row
+from lcpinn.solution import Solution
+
+
+@app.command()
+def evaluate(
+    model: ModelArgument, family: FamilyOption = None, as_json: JsonOption = False
+) -> None:
+    """Errors of a trained network against the exact or reference solution.
+
+    \b
+    lcpinn evaluate runs/helmholtz-1d-fast-seed0
+    lcpinn evaluate model.safetensors --family my_pde.py:MyFamily --json
+    """
+    with blaming(family):
+        solution = open_model(model, family)
+        result = result_of(solution)
+    if as_json:
+        paper = paper_row(solution.family, solution.protocol.name)
+        print_json({**result, "paper": paper})
+        return
+    show_result(stdout(), solution, result, told=False)
+
+
+def show_result(
+    console: Console, solution: Solution, result: Mapping[str, Any], *, told: bool
+) -> None:
+    """The table of errors, then what else there is to know; `told`: the meter has said why."""
+    if result["error"]["grid"] is not None:
+        tables.show_errors(console, solution.family, result["error"], solution.protocol.name)
+    else:
+        console.print(
+            f"\n[bold]{solution.family.name}[/] has neither an exact nor a reference solution: "
+            "the residual on unseen points is all there is to go by.\n"
+        )
+    tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
+    if "estimate" in result["validation"]:
+        tables.fact(console, "estimate", tables.estimate(result["validation"]["estimate"]))
+    if not told and result["stopped"]:
+        tables.fact(console, "stopped", "\n".join(result["stopped"]))
+    tables.fact(console, "time", tables.times(result["seconds"]) + f" on {result['device']}")

@@ -1,0 +1,193 @@
+"""`lcpinn train`: one training, or the same at several settings."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+
+from lcpinn import protocol as protocols
+from lcpinn import tables
+from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, fail, print_json, stdout
+from lcpinn.cli.evaluate import show_result
+from lcpinn.columns import assignments
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.files import read_json
+from lcpinn.locate import find_family, split
+from lcpinn.paper import paper_row
+from lcpinn.protocol import Protocol
+from lcpinn.retrain import member_name
+from lcpinn.retrain import retrain as run_retraining
+from lcpinn.rundir import OURS
+from lcpinn.train import train as run_training
+
+
+@app.command()
+def train(
+    family: FamilyArgument,
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"How to train: {', '.join(protocols.PROTOCOLS)}."),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Coefficients to hold. Given several times: one training for each, in one batch.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all that is random.")] = 0,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Of the first phase.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="To train for.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Default: runs/, family, protocol, setting and seed."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run there.")] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints.")
+    ] = 30.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only the result, no progress.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train one network for a whole family, or a baseline to compare it with.
+
+    The run is kept in a directory: model, errors, a picture, and a checkpoint to go on from.
+
+    \b
+    lcpinn train helmholtz-1d
+    lcpinn train my_pde.py:MyFamily --protocol smoke --out runs/first-try
+    lcpinn train helmholtz-2d --protocol paper --resume
+    lcpinn train burgers --protocol sa-pinn              a baseline of the paper
+    lcpinn train helmholtz-1d --protocol pinn --at k=1 --at k=3.25
+    lcpinn families --protocols                          which applies where
+    """
+    asked = _Asked(family, protocol, at or [], seed, steps, seconds, out)
+    with blaming(family):
+        found = find_family(family)
+        if len(asked.at) > 1:
+            if resume:
+                raise LcpinnError("--resume goes on with one training; give one --at")
+            _train_batch(found, asked, overwrite, quiet, as_json)
+        else:
+            options = {"resume": resume, "checkpoint_every": checkpoint_every}
+            _train_one(found, asked, overwrite, quiet, as_json, options)
+
+
+class _Asked(NamedTuple):
+    """What was typed, so that it can be typed again."""
+
+    family: str
+    protocol: str | None
+    at: list[str]
+    seed: int
+    steps: int | None
+    seconds: float | None
+    out: Path | None
+
+    def make(self, family: Family, at: Mapping[str, float] | None = None) -> Protocol:
+        given = {"steps": self.steps, "seconds": self.seconds, "at": at or None}
+        if self.protocol is None and not any(value is not None for value in given.values()):
+            return protocols.default(family)
+        name = self.protocol or protocols.default(family).name
+        return protocols.by_name(name, family, **given)
+
+    def settings(self) -> list[dict[str, float]]:
+        return [assignments("--at", [text]) for text in self.at]
+
+    def again(self, out: Path, *more: str) -> str:
+        """The command, with the place of its run spelt out."""
+        words = ["lcpinn", "train", self.family]
+        options: list[tuple[str, Any]] = [("--protocol", self.protocol)]
+        options += [("--at", text) for text in self.at]
+        options += [("--seed", self.seed or None), ("--steps", self.steps)]
+        options += [("--seconds", self.seconds), ("--out", out)]
+        for name, value in options:
+            words += [] if value is None else [name, str(value)]
+        return shlex.join([*words, *more])
+
+
+def _train_one(
+    family: Family,
+    asked: _Asked,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    options: Mapping[str, Any],
+) -> None:
+    chosen = asked.make(family, *asked.settings())
+    names = (family.name, chosen.name, chosen.setting, f"seed{asked.seed}")
+    out = asked.out or Path("runs") / "-".join(filter(None, names))
+    if not quiet:
+        _introduce(family, str(chosen), asked.seed, as_json)
+    try:
+        run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
+        solution = run_training(family, chosen, **run, **options)
+    except KeyboardInterrupt:
+        begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
+        fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
+    result = read_json(out / "result.json")
+    files = [str(out / name) for name in OURS if (out / name).exists()]
+    if as_json:
+        paper = paper_row(solution.family, chosen.name)
+        print_json({**result, "paper": paper, "files": files})
+        return
+    console = stdout()
+    show_result(console, solution, result, told=not quiet)
+    tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
+    _show_next(console, asked.family, solution.family, out)
+
+
+def _train_batch(
+    family: Family, asked: _Asked, overwrite: bool, quiet: bool, as_json: bool
+) -> None:
+    settings = asked.settings()
+    chosen = asked.make(family, settings[0])
+    out = asked.out or Path("runs") / f"{family.name}-{chosen.name}"
+    if not quiet:
+        _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
+    try:
+        run = {"out": out, "overwrite": overwrite, "progress": not quiet}
+        solutions = run_retraining(family, asked.make, settings, (asked.seed,), **run)
+    except KeyboardInterrupt:
+        again = asked.again(out, "--overwrite")
+        fail(f"interrupted; a batch has no checkpoint: start again with: {again}", 130)
+    places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
+    results = [read_json(place / "result.json") for place in places]
+    if as_json:
+        print_json([{**r, "out": str(p)} for r, p in zip(results, places, strict=True)])
+        return
+    console = stdout()
+    tables.show_retrained(console, results)
+    tables.fact(console, "runs", f"{out}/: {', '.join(place.name for place in places)}")
+    _show_next(console, asked.family, solutions[0].family, places[0])
+
+
+def _introduce(family: Family, protocol: str, seed: int, as_json: bool) -> None:
+    console = Console(stderr=as_json, highlight=False)
+    tables.headline(console, f"{family.name}, seed {seed}", family)
+    for line in protocol.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        console.print(textwrap.fill(line, console.width, subsequent_indent=indent), markup=False)
+
+
+def _show_next(console: Console, text: str, family: Family, out: Path) -> None:
+    """A command to go on with, at the middle of the coefficients that the network knows."""
+    words = ["lcpinn", "predict", str(out)]
+    ranges = family.parameters.ranges
+    middle = {name: sum(ranges[name]) / 2 for name in family.parameters.free}
+    if middle:
+        words += ["--at", ",".join(f"{n}={v:.3g}" for n, v in middle.items())]
+    if split(text)[0] is not None:
+        words += ["--family", text]
+    # In one piece however long it is, so that it can be copied.
+    tables.fact(console, "next", shlex.join([*words, "-o", "out.csv"]), wrap=False)
