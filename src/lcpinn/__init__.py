@@ -6,6 +6,7 @@ from lcpinn import network, optimiser, protocol, weighting
 from lcpinn.domain import Box, Periodic
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Evaluation, Family
+from lcpinn.inverse import Fit
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex, Uniform
 from lcpinn.protocol import Protocol
 from lcpinn.retrain import retrain
@@ -19,6 +20,7 @@ __all__ = [
     "Data",
     "Evaluation",
     "Family",
+    "Fit",
     "LcpinnError",
     "LogCube",
     "LogUniform",

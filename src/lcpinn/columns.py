@@ -1,11 +1,11 @@
-"""Named columns in and out of `lcpinn predict`: assignments, grids, CSV and NPZ files."""
+"""Named columns in and out of the command line: assignments, grids, CSV and NPZ files."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,33 @@ def _count(name: str, value: float) -> int:
 
 def read_points(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[str, Any]:
     """The columns of a CSV file with a header, and what --at adds to them."""
+    needed = (*family.domain.names, *family.parameters.names)
+    given = _read_table(file, family, fixed, needed)
+    _parameters(family, given)
+    held = family.parameters.held
+    return given | {name: value for name, value in held.items() if name not in given}
+
+
+def read_observations(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[str, Any]:
+    """Points with observed outputs from a CSV file; an empty cell of an output is nan.
+
+    A coordinate may be given by --at for all of them.
+    """
+    needed = (*family.domain.names, *family.parameters.names, *family.outputs)
+    columns = _read_table(file, family, fixed, needed, optional=family.outputs)
+    if not any(name in columns for name in family.outputs):
+        raise LcpinnError(f"{file} lacks a column with an output ({', '.join(family.outputs)})")
+    return columns
+
+
+def _read_table(
+    file: Path,
+    family: Family,
+    fixed: Mapping[str, float],
+    needed: Iterable[str],
+    optional: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Columns by name with those that --at holds; `optional` ones may have empty cells."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if row]
@@ -97,28 +124,28 @@ def read_points(file: Path, family: Family, fixed: Mapping[str, float]) -> dict[
     except (UnicodeDecodeError, csv.Error) as error:
         raise LcpinnError(f"{file} is no CSV file: {error}") from None
     names = [name.strip() for name in rows[0]] if rows else []
-    needed = (*family.domain.names, *family.parameters.names)
     _check_names(f"{file}", names, needed)
-    _check_names("--at", fixed, needed)
+    _check_names("--at", fixed, (*family.domain.names, *family.parameters.names))
     both = [name for name in names if name in fixed or names.count(name) > 1]
     if both:
         raise LcpinnError(f"{both[0]!r} is given twice (columns of {file}, --at)")
     missing = [n for n in family.domain.names if n not in (*names, *fixed)]
     if missing:
         raise LcpinnError(f"{file} lacks a column {missing[0]!r} (its first line is the names)")
-    _parameters(family, (*names, *fixed))
-    table = np.array([_numbers(file, i, row, names) for i, row in enumerate(rows[1:], 2)])
+    may = [name in optional for name in names]
+    table = np.array([_numbers(file, i, row, may) for i, row in enumerate(rows[1:], 2)])
     table = table.reshape(-1, len(names))
-    given = {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
-    held = family.parameters.held
-    return given | {name: value for name, value in held.items() if name not in given}
+    return {name: table[:, i] for i, name in enumerate(names)} | dict(fixed)
 
 
-def _numbers(file: Path, line: int, row: list[str], names: list[str]) -> list[float]:
-    if len(row) != len(names):
-        raise LcpinnError(f"{file}, row {line}: {len(row)} values for {len(names)} columns")
+def _numbers(file: Path, line: int, row: list[str], may_be_empty: list[bool]) -> list[float]:
+    if len(row) != len(may_be_empty):
+        raise LcpinnError(f"{file}, row {line}: {len(row)} values for {len(may_be_empty)} columns")
     try:
-        return [float(cell) for cell in row]
+        return [
+            float(cell) if cell.strip() or not may else math.nan
+            for cell, may in zip(row, may_be_empty, strict=True)
+        ]
     except ValueError as error:
         raise LcpinnError(f"{file}, row {line}: {error}") from None
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from lcpinn.check import Finding
 from lcpinn.family import Family
+from lcpinn.inverse import Fit, plus_minus
 from lcpinn.paper import paper_at, paper_row
 
 MOST_ROWS = 20  # of a table of errors; result.json has them all
@@ -276,6 +277,23 @@ def show_certificate(
     if report["passed"] is not None:
         verdict = "passed" if report["passed"] else "failed"
         fact(console, verdict, f"tolerance {report['tolerance']:g}")
+
+
+def show_fit(console: Console, found: Fit) -> None:
+    """The coefficients with their standard errors, and what to read them with."""
+    table = plain_table()
+    table.add_column("coefficient", style="bold")
+    for name in ("value ± standard error", "range"):
+        table.add_column(name, justify="right")
+    for name, value in found.values.items():
+        low, high = found.ranges[name]
+        table.add_row(name, plus_minus(value, found.errors[name]), f"[{low:g}, {high:g}]")
+    console.print(table)
+    console.print()
+    for name, text in found.facts().items():
+        fact(console, name, text)
+    for text in found.warnings:
+        fact(console, "warning", text)
 
 
 def estimate(found: Mapping[str, Any]) -> str:
