@@ -1,8 +1,9 @@
 PYTHON ?= python3
+BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types browser browser-for-tests bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -10,7 +11,7 @@ help:  ## list the targets
 demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in runs/demo
 	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
 
-test: lint types  ## lint, check types, run the tests
+test: lint types browser-for-tests  ## lint, check types, run the tests
 	.venv/bin/python -m pytest
 
 lint: .venv/.dev  ## ruff
@@ -19,11 +20,34 @@ lint: .venv/.dev  ## ruff
 types: .venv/.dev  ## basedpyright
 	.venv/bin/basedpyright --pythonpath .venv/bin/python
 
+browser:  ## install Debian's chromium, in which the page of `lcpinn explore` is tested
+	@if ! $(BROWSER); then \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -q && \
+	  $$sudo apt-get install -y -q --no-install-recommends chromium chromium-driver; \
+	fi
+
+# On a person's own machine nothing is installed unasked, and the tests of the page are skipped.
+browser-for-tests:
+	@if $(BROWSER); then :; \
+	elif [ -n "$$CI" ]; then $(MAKE) --no-print-directory browser; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  $(MAKE) --no-print-directory browser; then :; \
+	else \
+	  echo "************************************************************************"; \
+	  echo "  There is no chromium: the tests of the explorer page WILL BE SKIPPED."; \
+	  echo "  To run them:  make browser    (apt-get install chromium chromium-driver)"; \
+	  echo "************************************************************************"; \
+	fi
+
 bench: .venv/.runtime  ## run the benchmarks (those against PyTorch need: .venv/bin/pip install torch==2.13.0)
 	.venv/bin/python -m benchmarks
 
+docs: .venv/.docs  ## build the site into site/
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
 clean:  ## remove the virtual environment, caches and builds (runs/ stays)
-	rm -rf .venv .cache .hypothesis .jax_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .cache .hypothesis .jax_cache .pytest_cache .ruff_cache build dist site
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment is reinstalled only when pyproject.toml changes. The demo needs the runtime
@@ -38,7 +62,12 @@ clean:  ## remove the virtual environment, caches and builds (runs/ stays)
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch .venv/.runtime
 
+.venv/.docs: pyproject.toml | .venv/bin/python
+	@echo "Installing lcpinn and what builds its site into .venv (takes a minute) ..."
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch .venv/.runtime .venv/.docs
+
 .venv/.dev: pyproject.toml | .venv/bin/python
 	@echo "Installing lcpinn and its development tools into .venv (takes a minute) ..."
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch .venv/.runtime .venv/.dev
+	@touch .venv/.runtime .venv/.docs .venv/.dev

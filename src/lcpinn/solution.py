@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,19 @@ import numpy as np
 from lcpinn.batch import Points
 from lcpinn.certificate import Estimate, Estimator, certificate, of_network
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
-from lcpinn.family import Family
+from lcpinn.family import Data, Family
 from lcpinn.files import read_arrays, unflatten, write_arrays
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
 from lcpinn.spec import from_plain, to_plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lcpinn.explorer import Program
+    from lcpinn.inverse import Fit, Forward, Sigma
 
 CHUNK = 1 << 15  # points (times shots) in one call of the network: bounds the memory it takes
 
@@ -79,11 +85,14 @@ class Solution:
         empty = np.zeros((len(draws), 0, len(self.family.outputs)))
         return np.concatenate([empty, *pieces], axis=1)
 
-    def estimate(self, **parameters: float) -> Estimate:
+    def estimate(
+        self, *, weights: Mapping[str, float] | None = None, **parameters: float
+    ) -> Estimate:
         """The relative L2 error at one setting, estimated without knowing the true solution.
 
         From the linearised equation with the residual on its right-hand side; `error` is nan, with
-        a `reason`, where that cannot be done on a modest grid. See lcpinn.certificate.
+        a `reason`, where that cannot be done on a modest grid. With loss weights it is the error of
+        the mean over them that a call answers with, or of one slice. See lcpinn.certificate.
         """
         names = self.family.parameters.names
         unknown = [name for name in parameters if name not in names]
@@ -95,7 +104,7 @@ class Solution:
         if missing:
             raise LcpinnError(f"missing {', '.join(missing)}: an estimate is made at one setting")
         setting = {name: float(given[name]) for name in names}
-        draws = None if self.family.weights is None else self._draws(None, 16)
+        draws = self._draws(weights, None)
         with jax.enable_x64(True):
             found = self._estimator(self._double, list(setting.values()), draws)
         return found._replace(at=setting)
@@ -105,18 +114,45 @@ class Solution:
     ) -> dict[str, Any]:
         """Residual and estimated error over a grid of lambda, with the worst of it.
 
-        `settings` is how many values each coefficient takes (41 for one coefficient by default).
+        `settings` is how many values each coefficient takes (91 for one coefficient by default).
         With a tolerance, `passed` says whether every estimate stays below it.
         """
         prior = self.family.parameters
-        num = settings or {0: 1, 1: 41, 2: 7}.get(len(prior.free), 4)
-        draws = None if self.family.weights is None else self._draws(None, 16)
+        num = settings or {0: 1, 1: 91, 2: 7}.get(len(prior.free), 4)
+        draws = None if self.family.weights is None else self._draws(None, None)
         with jax.enable_x64(True):
             return certificate(self.problem, self._double, prior.grid(num), draws, tolerance)
 
     @cached_property
     def _estimator(self) -> Estimator:
         return of_network(self.problem)
+
+    def fit(
+        self,
+        data: Data | Mapping[str, Any],
+        *,
+        at: Mapping[str, float] | None = None,
+        sigma: Sigma | None = None,
+        estimate: bool = True,
+    ) -> Fit:
+        """The coefficients that explain observations best, with standard errors and warnings.
+
+        `data` is `lc.Data(x=[...], u=[...])`, or a dict of such columns, in which nan is an output
+        that was not observed and single numbers count for every observation. A coefficient that is
+        a column is known; one in `at` is held. `sigma` is the noise's standard deviation, one for
+        all, one for each observation, or either of them by output; without it, the noise is taken
+        to be the same share of each output's size, and estimated from the misfit. The network's own
+        error stands beside the result; `estimate=False` saves that time, where there are many fits.
+        """
+        from lcpinn.inverse import fit
+
+        return fit(self, data, at, sigma, estimate)
+
+    @cached_property
+    def _forward(self) -> Forward:
+        from lcpinn.inverse import Forward
+
+        return Forward(self)
 
     def evaluate(self) -> dict[str, Any]:
         """Errors against the exact or reference solution; see lcpinn.evaluation."""
@@ -136,6 +172,53 @@ class Solution:
             raise LcpinnError(f"cannot write to {Path(path).parent}: {error.strerror}") from None
         write_arrays(Path(path), "model", header, self.params)
         return Path(path)
+
+    def to_onnx(self, path: str | Path) -> Path:
+        """Write the whole solution as an ONNX graph in double precision; see docs/export.md."""
+        from lcpinn.export import to_onnx
+
+        return to_onnx(self, path)
+
+    def to_arrays(self, path: str | Path) -> Path:
+        """Write the network's arrays with a description, for NumPy; see docs/export.md."""
+        from lcpinn.export import to_arrays
+
+        return to_arrays(self, path)
+
+    def plot(
+        self,
+        what: str = "solution",
+        path: str | Path | None = None,
+        *,
+        at: Mapping[str, float] | Sequence[Mapping[str, float]] = (),
+        run: str | Path | None = None,
+    ) -> Figure:
+        """One of the pictures `solution`, `error`, `loss` and `spread`, as a Matplotlib figure.
+
+        With a path it is also written there, as PNG, SVG or PDF. `at` is a setting of the
+        coefficients to draw at, or several; the loss needs `run`, the directory of the training.
+        """
+        from lcpinn.plot import draw, save
+
+        drawn = draw(what, self, at=[at] if isinstance(at, Mapping) else at, run=run)
+        if path is not None:
+            save(drawn, Path(path))
+        return drawn
+
+    def explore(self, path: str | Path, settings: int | None = None) -> Path:
+        """Write one HTML file in which the network runs, with a slider for every coefficient.
+
+        `settings` is how many values of each coefficient errors are estimated at; 0 for none.
+        """
+        from lcpinn.explorer import explore
+
+        return explore(self, path, settings)
+
+    def to_program(self, points: int = 256) -> Program:
+        """The solution as a list of array operations, `points` at a time; see lcpinn.explorer."""
+        from lcpinn.explorer.program import of_solution
+
+        return of_solution(self, points)
 
     # Calling.
 

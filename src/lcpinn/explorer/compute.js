@@ -1,0 +1,165 @@
+// Values of the network and of the truth, and when which of them is computed.
+
+const network = lcpinnRun.load(data.program);
+const patient = lcpinnRun.load(data.program); // for the picture that is computed in pieces
+const exact = data.exact && lcpinnRun.load(data.exact);
+const reference = data.reference && lcpinnRun.decode(data.reference);
+
+const SMOOTH = 40; // milliseconds that a redraw may take while a slider moves
+const PIECE = 12; // milliseconds of background work between two looks at the controls
+const PAUSE = 150; // milliseconds without a change before the full picture is begun
+const COARSEST = 20; // the full grid's spacing is never multiplied by more
+
+// Points over the coordinates that vary, the first of them slowest.
+function sample(counts) {
+  const vary = kind === "curve" ? [0] : kind === "space-time" ? [0, 1] : state.plane;
+  return gridOf(vary, vary.map((d, i) => nodes(coordinates[d], counts[i])));
+}
+
+function gridOf(vary, axes) {
+  const dim = coordinates.length;
+  const count = axes.reduce((product, axis) => product * axis.length, 1);
+  const points = new Float64Array(count * dim);
+  for (let n = 0; n < count; n++) {
+    points.set(state.held, n * dim);
+    for (let i = axes.length - 1, rest = n; i >= 0; i--) {
+      points[n * dim + vary[i]] = axes[i][rest % axes[i].length];
+      rest = Math.floor(rest / axes[i].length);
+    }
+  }
+  return { vary, axes, points, count };
+}
+
+function draws() {
+  return data.weights && state.mean ? data.weights.draws : [state.weights];
+}
+
+// The solution at a grid's points, the mean over draws where there are several; in pieces.
+function* evaluation(runner, grid, out) {
+  const all = draws();
+  const one = all.length > 1 ? new Float64Array(out.length) : out;
+  for (const weights of all) {
+    runner.set({ parameters: state.parameters, weights });
+    for (let start = 0; start < grid.count; start += runner.size) {
+      runner.fill(grid.points, start, Math.min(runner.size, grid.count - start), one);
+      yield;
+    }
+    if (one !== out) for (let i = 0; i < out.length; i++) out[i] += one[i] / all.length;
+  }
+}
+
+function evaluate(grid) {
+  const out = new Float64Array(grid.count * outputs.length);
+  const pieces = evaluation(network, grid, out);
+  while (!pieces.next().done);
+  return out;
+}
+
+function truthAt(grid) {
+  if (reference) return sampledTruth(grid);
+  if (!exact) return null;
+  const out = new Float64Array(grid.count * outputs.length);
+  exact.set({ parameters: state.parameters, weights: [] });
+  exact.fill(grid.points, 0, grid.count, out);
+  return out;
+}
+
+// The reference was sampled on a grid that holds every grid of the page.
+function sampledTruth(grid) {
+  const counts = data.grid.counts.map((n, d) => (d === space && data.grid.slice) || n);
+  const out = new Float64Array(grid.count * outputs.length);
+  for (let n = 0; n < grid.count; n++) {
+    let at = 0;
+    coordinates.forEach((c, d) => {
+      const place = unit(c, grid.points[n * coordinates.length + d]) * (counts[d] - 1);
+      at = at * counts[d] + Math.round(place);
+    });
+    const from = at * outputs.length;
+    out.set(reference.subarray(from, from + outputs.length), n * outputs.length);
+  }
+  return out;
+}
+
+// One output of values that are row by row.
+function column(values, output) {
+  const out = new Array(values.length / outputs.length);
+  for (let i = 0; i < out.length; i++) out[i] = values[i * outputs.length + output];
+  return out;
+}
+
+// -- When --------------------------------------------------------------------------------------
+
+let speed = 3e5; // multiply-adds in a millisecond; measured as we go
+let current = null; // what is shown: grid, values, truth, and whether it is a preview
+let frame = 0;
+let job = 0; // raised by every change: whoever computes for an older one stops
+
+function work(counts) {
+  return data.cost * draws().length * counts.reduce((a, b) => a * b, 1);
+}
+
+// The finest grid that is quick enough, among those whose points are all in the full one.
+function affordable() {
+  for (let by = 1; ; by++) {
+    const counts = data.grid.counts.map((n) => Math.floor((n - 1) / by) + 1);
+    const within = data.grid.counts.every((n) => (n - 1) % by === 0);
+    if (within && (work(counts) / speed < SMOOTH || by >= COARSEST)) return counts;
+  }
+}
+
+function computed(counts) {
+  const grid = sample(counts);
+  const begun = performance.now();
+  const values = evaluate(grid);
+  const spent = performance.now() - begun;
+  if (spent > 2) speed = 0.5 * speed + (0.5 * work(counts)) / spent;
+  const preview = counts.some((n, i) => n < data.grid.counts[i]);
+  return { grid, values, truth: truthAt(grid), preview };
+}
+
+// To be called whenever the values are no longer those of the controls.
+function changed() {
+  job += 1;
+  if (!frame) frame = requestAnimationFrame(redraw);
+}
+
+// To be called when the same values are to be shown differently.
+function reshow() {
+  if (!frame) show();
+}
+
+function redraw() {
+  frame = 0;
+  current = computed(affordable());
+  show();
+  const mine = job;
+  if (current.preview) setTimeout(() => refine(mine), PAUSE);
+}
+
+// The full picture, with a look at the controls every few milliseconds.
+async function refine(mine) {
+  if (mine !== job) return;
+  const grid = sample(data.grid.counts);
+  const values = new Float64Array(grid.count * outputs.length);
+  let until = performance.now() + PIECE;
+  for (const _ of evaluation(patient, grid, values)) {
+    if (performance.now() < until) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    if (mine !== job) return;
+    until = performance.now() + PIECE;
+  }
+  current = { grid, values, truth: truthAt(grid), preview: false };
+  show();
+}
+
+// Everything up to date and on the full grid, now.
+function settled() {
+  if (frame || current.preview) {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    job += 1;
+    current = computed(data.grid.counts);
+    show();
+  }
+  return current;
+}

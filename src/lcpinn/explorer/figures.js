@@ -1,0 +1,225 @@
+// Pictures, by Plotly. The solution is a curve, an image over space and time with a slice through
+// it, or a field.
+
+const DECADES = 6; // of an error that are shown; where it vanishes there is no logarithm
+const CONFIG = { displayModeBar: false, responsive: true };
+const touch = matchMedia("(pointer: coarse)").matches; // a finger scrolls and does not zoom
+
+const figures = {}; // by key: the plot's element, its title, small words beside it
+
+function figure(key, look, caption, extra) {
+  const plot = make("div", { class: "plot", role: "img" });
+  const small = make("small");
+  const title = make("span", {}, caption);
+  const words = make("span", {}, title, extra ? " " : "", extra ? small : "");
+  const head = make("figcaption", {}, words, extra || small);
+  const element = make("figure", { class: look, id: `figure-${key}` }, head, plot);
+  document.getElementById("figures").append(element);
+  figures[key] = { plot, small, title };
+}
+
+function draw(key, traces, layout, words) {
+  Plotly.react(figures[key].plot, traces, layout, CONFIG);
+  figures[key].plot.setAttribute("aria-label", words);
+}
+
+// -- Style -------------------------------------------------------------------------------------
+
+function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function axis(title, more = {}) {
+  return {
+    title: { text: title, standoff: 8 },
+    gridcolor: css("--grid"),
+    linecolor: css("--rule"),
+    tickcolor: css("--rule"),
+    ticks: "outside",
+    ticklen: 4,
+    zeroline: false,
+    automargin: true,
+    ...more,
+  };
+}
+
+function layoutOf(xaxis, yaxis, more = {}) {
+  const label = { bgcolor: css("--panel"), bordercolor: css("--rule") };
+  return {
+    margin: { l: 58, r: 14, t: more.showlegend ? 30 : 10, b: 46 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", size: 12, color: css("--ink") },
+    hoverlabel: { ...label, font: { color: css("--ink") } },
+    hovermode: "x",
+    dragmode: touch ? false : "zoom",
+    showlegend: false,
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+    xaxis,
+    yaxis,
+    ...more,
+  };
+}
+
+function line(x, y, name, colour, more = {}) {
+  return {
+    type: "scatter",
+    mode: "lines",
+    x,
+    y,
+    name,
+    line: { color: css(colour), width: 2, simplify: false, ...more },
+    hovertemplate: `${name} %{y:.6g}<extra></extra>`,
+  };
+}
+
+function tenTo(e) {
+  return e === 0 ? "1" : `10<sup>${String(e).replace("-", "−")}</sup>`;
+}
+
+function largest(values) {
+  return values.reduce((m, v) => Math.max(m, v), -Infinity);
+}
+
+function smallest(values) {
+  return values.reduce((m, v) => Math.min(m, v), Infinity);
+}
+
+// A logarithmic axis from one whole decade to another.
+function decades(values, most = Infinity) {
+  const positive = values.filter((v) => v > 0);
+  if (!positive.length) return {};
+  const high = Math.ceil(Math.log10(largest(positive)) + 1e-9);
+  const low = Math.max(high - most, Math.floor(Math.log10(smallest(positive))));
+  const bottom = Math.min(low, high - 1);
+  const every = Math.ceil((high - bottom) / 5);
+  const ticks = [];
+  for (let e = bottom; e <= high; e += every) ticks.push(e);
+  return {
+    type: "log",
+    range: [bottom - 0.02, high + 0.02],
+    tickvals: ticks.map((e) => Number(`1e${e}`)),
+    ticktext: ticks.map(tenTo),
+  };
+}
+
+// -- Curves ------------------------------------------------------------------------------------
+
+function drawCurve(key, x, values, truth, coordinate) {
+  const name = pretty(outputs[state.output]);
+  const traces = [line(x, values, "network", "--network", { width: 2.2 })];
+  if (truth) traces.push(line(x, truth, truthName, "--truth", { dash: "dash", width: 1.6 }));
+  const layout = layoutOf(axis(pretty(coordinate)), axis(name), { showlegend: Boolean(truth) });
+  const ends = `from ${short(smallest(values))} to ${short(largest(values))}`;
+  draw(key, traces, layout, `${name} over ${coordinate}, ${ends}`);
+}
+
+function drawErrorCurve(x, values, truth, coordinate) {
+  const gap = values.map((v, i) => Math.abs(v - truth[i]));
+  const top = largest(gap);
+  // Below that there is rounding, and a zero where a condition is imposed exactly.
+  const shown = gap.map((g) => (g > top * 10 ** -DECADES ? g : null));
+  const trace = line(x, shown, "error", "--network", { width: 1.5 });
+  trace.hovertemplate = "%{y:.2e}<extra></extra>";
+  const y = axis("", decades(shown.filter((g) => g !== null), DECADES));
+  const words = `absolute error over ${coordinate}, at most ${errorText(top)}`;
+  draw("error", [trace], layoutOf(axis(pretty(coordinate)), y), words);
+}
+
+// -- Images ------------------------------------------------------------------------------------
+
+// The grid's first coordinate is drawn across, the second up.
+function heatmap(grid, z, colorscale, hover, colorbar = {}) {
+  const [nx, ny] = grid.axes.map((a) => a.length);
+  const row = (j) => Array.from({ length: nx }, (_, i) => z[i * ny + j]);
+  const [a, b] = grid.vary.map((d) => pretty(coordinates[d].name));
+  const bar = { thickness: 12, outlinewidth: 0, ticklen: 4, tickcolor: css("--rule"), xpad: 8 };
+  return {
+    type: "heatmap",
+    x: grid.axes[0],
+    y: grid.axes[1],
+    z: Array.from({ length: ny }, (_, j) => row(j)),
+    colorscale,
+    zsmooth: "fast",
+    colorbar: { ...bar, ...colorbar },
+    hovertemplate: `${a} %{x:.4g}, ${b} %{y:.4g}<br>${hover}<extra></extra>`,
+  };
+}
+
+function imageLayout(vary, more = {}) {
+  const [a, b] = vary.map((d) => coordinates[d]);
+  const ratio = (b.high - b.low) / (a.high - a.low);
+  const square = !vary.includes(time) && ratio > 0.5 && ratio < 2;
+  const plain = { showgrid: false, constrain: "domain" };
+  const x = axis(pretty(a.name), { ...plain, range: [a.low, a.high] });
+  const y = axis(pretty(b.name), { ...plain, range: [b.low, b.high] });
+  if (square) y.scaleanchor = "x";
+  return layoutOf(x, y, { hovermode: "closest", margin: { l: 50, r: 8, t: 10, b: 46 }, ...more });
+}
+
+function errorMap(grid, values, truth) {
+  const gap = values.map((v, i) => Math.abs(v - truth[i]));
+  const top = Math.max(largest(gap), 1e-300);
+  const z = gap.map((g) => Math.log10(Math.max(g, top * 10 ** -DECADES)));
+  const ticks = [];
+  for (let e = Math.ceil(smallest(z)); e <= Math.log10(top); e++) ticks.push(e);
+  const bar = { tickvals: ticks, ticktext: ticks.map(tenTo) };
+  return { trace: heatmap(grid, z, "Cividis", "error 10^%{z:.2f}", bar), top };
+}
+
+function drawImage() {
+  const { grid, values, truth } = current;
+  const mine = column(values, state.output);
+  const its = truth && column(truth, state.output);
+  const name = pretty(outputs[state.output]);
+  const plain = () => (state.shown === "solution" ? mine : its);
+  const trace =
+    state.shown === "error"
+      ? errorMap(grid, mine, its).trace
+      : heatmap(grid, plain(), "Viridis", `${name} %{z:.6g}`);
+  const over = grid.vary.map((d) => coordinates[d].name).join(" and ");
+  const layout = imageLayout(grid.vary, { shapes: cursor() });
+  draw("image", [trace], layout, `${state.shown}: ${name} over ${over}`);
+  if (figures.errors) {
+    const { trace: errors, top } = errorMap(grid, mine, its);
+    const words = `absolute error of ${name} over ${over}, at most ${errorText(top)}`;
+    draw("errors", [errors], imageLayout(grid.vary), words);
+  }
+}
+
+// -- A slice through space and time ------------------------------------------------------------
+
+// The time of the slice, as a line through the image: white on black is seen on every colour.
+function cursor() {
+  if (kind !== "space-time") return [];
+  const [here, there] = time === 0 ? ["x", "y"] : ["y", "x"];
+  const place = { [`${here}0`]: instant(), [`${here}1`]: instant(), [`${there}ref`]: "paper" };
+  const whole = { type: "line", ...place, [`${there}0`]: 0, [`${there}1`]: 1 };
+  return [
+    { ...whole, line: { color: "rgba(0,0,0,0.65)", width: 4 } },
+    { ...whole, line: { color: "#ffffff", width: 1.6 } },
+  ];
+}
+
+function followClicks() {
+  figures.image.plot.on("plotly_click", (event) => {
+    const at = event.points[0][time === 0 ? "x" : "y"];
+    moveTo(Math.round(unit(coordinates[time], at) * (data.grid.counts[time] - 1)));
+  });
+}
+
+function drawSlice() {
+  const axes = [];
+  axes[time] = [instant()];
+  axes[space] = nodes(coordinates[space], data.grid.slice);
+  const grid = gridOf([0, 1], axes);
+  const values = column(evaluate(grid), state.output);
+  const found = truthAt(grid);
+  const truth = found && column(found, state.output);
+  drawCurve("slice", axes[space], values, truth, coordinates[space].name);
+  figures.slice.small.textContent = equal("t", instant());
+  if (truth) {
+    drawErrorCurve(axes[space], values, truth, coordinates[space].name);
+    figures.error.small.textContent = `of the slice, ${equal("t", instant())}`;
+  }
+}

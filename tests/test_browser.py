@@ -1,0 +1,499 @@
+"""The explorer page in a real browser: Debian's chromium without a window, opened from a file.
+
+`make browser` installs it. Without it these tests are skipped, except in continuous integration
+(CI is set), where they fail.
+"""
+
+import csv
+import json
+import os
+import shutil
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hooks import FUNCTIONS, over_points
+from scipy import special
+from test_explorer import untrained
+
+import lcpinn as lc
+from lcpinn.explorer import trace
+from lcpinn.families import Burgers, Helmholtz
+from lcpinn.network import MLP
+
+FLAGS = (
+    "--headless",
+    "--window-size=1280,900",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+AGREE = {"rtol": 0, "atol": 1e-10}  # between page and Python
+
+SMALL = MLP(widths=(12, 12))
+
+
+class Spiral(lc.Family):
+    """u' = a v - b u, v' = -a u - b v, u(0) = 1, v(0) = 0."""
+
+    domain = lc.Box(t=(0.0, 2.0))
+    parameters = lc.Uniform(a=(1.0, 3.0)) & lc.LogUniform(b=(0.1, 1.0))
+    outputs = ("u", "v")
+
+    @lc.interior
+    def equation(self, u, v, u_t, v_t, a, b):
+        return u_t - a * v + b * u, v_t + a * u + b * v
+
+    @lc.on(t=0.0)
+    def start(self, u, v):
+        return u - 1.0, v
+
+    def exact(self, t, a, b):
+        return jnp.exp(-b * t) * jnp.cos(a * t), -jnp.exp(-b * t) * jnp.sin(a * t)
+
+
+SOLUTIONS = {
+    "curve": lambda: untrained(Helmholtz(1), SMALL),
+    "space-time": lambda: untrained(Burgers(), SMALL),
+    "field": lambda: untrained(Helmholtz(2), SMALL),
+    "planes": lambda: untrained(Helmholtz(3), SMALL),
+    "outputs": lambda: untrained(Spiral(), SMALL),
+}
+SETTINGS = {"curve": 5, "space-time": 0, "field": 0, "planes": 0, "outputs": 2}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """One browser for all tests, with its own profile."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromedriver = shutil.which("chromedriver")
+    if not (chromium and chromedriver):
+        message = "chromium and chromedriver are not installed: run `make browser`"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    made = webdriver.Chrome(options, webdriver.ChromeService(chromedriver))
+    made.set_script_timeout(120)
+    yield made
+    made.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Solutions and their pages, each made when it is first asked for."""
+    home, made = tmp_path_factory.mktemp("pages"), {}
+
+    def get(name):
+        if name not in made:
+            solution = SOLUTIONS[name]()
+            made[name] = solution, solution.explore(home / f"{name}.html", SETTINGS[name])
+        return made[name]
+
+    return get
+
+
+class Page:
+    """What a test does with a page: look, press keys, drag."""
+
+    def __init__(self, driver, solution, path):
+        self.driver, self.solution = driver, solution
+        driver.get("about:blank")
+        for kind in ("browser", "performance"):
+            driver.get_log(kind)  # of what was open before
+        driver.get(path.as_uri())
+
+    def run(self, script, *args):
+        return self.driver.execute_script(script, *args)
+
+    def find(self, selector):
+        from selenium.webdriver.common.by import By
+
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def slider(self, label):
+        return self.run(
+            "return [...document.querySelectorAll('.slider')].find("
+            "s => s.querySelector('label').textContent === arguments[0]).querySelector('.range')",
+            label,
+        )
+
+    def box(self, label):
+        return self.find(f"input[aria-label='{label}, exact value']")
+
+    def drawn(self, figure, trace=0):
+        """What Plotly shows, after the next frame."""
+        return self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "requestAnimationFrame(() => requestAnimationFrame(() => {"
+            "  const {x, y, z, name} = document.querySelector("
+            "    `#figure-${arguments[0]} .plot`).data[arguments[1]];"
+            "  done({x, y, z, name}); }))",
+            figure,
+            trace,
+        )
+
+    def values(self):
+        found = self.run("return window.lcpinn.values()")
+        points = {name: np.array(v) for name, v in found["coordinates"].items()}
+        return found, points
+
+    def expected(self, found, points):
+        """The solution's answer to what the page says it shows."""
+        how = {}
+        if found["weights"]:
+            how = {"weights": found["weights"]}
+        elif found["shots"]:
+            how = {"shots": found["shots"]}
+        value = self.solution(**points, **found["parameters"], **how)
+        return value if isinstance(value, dict) else {self.solution.family.outputs[0]: value}
+
+    def check(self):
+        """Page and Python agree on the full grid; returns what the page shows."""
+        found, points = self.values()
+        for name, value in self.expected(found, points).items():
+            np.testing.assert_allclose(found["outputs"][name], value, **AGREE)
+        return found
+
+
+@pytest.fixture
+def page(driver, pages, request):
+    return Page(driver, *pages(getattr(request, "param", "curve")))
+
+
+def every(*names):
+    return pytest.mark.parametrize("page", names or tuple(SOLUTIONS), indirect=True)
+
+
+# -- All pages -----------------------------------------------------------------------------------
+
+
+@every()
+def test_the_network_in_the_page_agrees_with_python(page):
+    found = page.check()
+    family = page.solution.family
+    points = np.stack([np.array(v) for v in found["coordinates"].values()], axis=-1)
+    truth = family.truth(points, np.array(list(found["parameters"].values())))
+    shown = np.stack([found["truth"][name] for name in family.outputs], axis=-1)
+    np.testing.assert_allclose(shown, truth, **AGREE)
+    assert len(points) == np.prod(found["shape"]) > 400
+
+
+def eventually(holds):
+    """Whether it comes true, soon."""
+    deadline = time.monotonic() + 60
+    while not (found := holds()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+@every()
+def test_nothing_is_fetched_and_nothing_complains(driver, page):
+    page.values()
+    events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
+    asked = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
+    failed = [e for e in events if e["method"] == "Network.loadingFailed"]
+    assert asked
+    assert all(url.startswith(("file://", "data:", "blob:")) for url in asked)
+    assert not failed
+    assert driver.get_log("browser") == []
+
+
+@every()
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_its_width(driver, page, width):
+    size = {"width": width, "height": 850, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        # Plotly follows the window's width a moment later.
+        inside = (
+            "return [...document.querySelectorAll('.plot svg.main-svg, input, button, dd')]"
+            ".filter(e => e.getClientRects().length).every(e => {"
+            "const r = e.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth + 1})"
+        )
+        assert eventually(lambda: page.run(inside))
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@every()
+def test_every_input_has_a_name_and_shows_its_focus(page):
+    unnamed = page.run(
+        "return [...document.querySelectorAll('input, select, button')].filter(e => "
+        "!(e.labels && e.labels.length) && !e.ariaLabel && !e.textContent).length"
+    )
+    assert unnamed == 0
+    seen = []
+    for _ in range(3):
+        page.find("body").send_keys("\ue004")  # Tab
+        seen.append(
+            page.run(
+                "const e = document.activeElement; const shown = e.matches('.segments input') ?"
+                " e.nextElementSibling : e;"
+                "return [e.tagName, getComputedStyle(shown).outlineStyle]"
+            )
+        )
+    assert all(tag in ("INPUT", "SELECT", "BUTTON") for tag, _ in seen)
+    assert all(style == "solid" for _, style in seen)
+
+
+# -- Sliders -------------------------------------------------------------------------------------
+
+
+def test_the_keyboard_moves_a_coefficient(page):
+    from selenium.webdriver.common.keys import Keys
+
+    before = page.check()["parameters"]["k"]
+    page.slider("k").send_keys(Keys.ARROW_RIGHT * 3)
+    after = page.check()["parameters"]["k"]
+    assert after == pytest.approx(before + 0.06)
+    page.slider("k").send_keys(Keys.HOME)
+    assert page.check()["parameters"]["k"] == 1.0
+    page.slider("k").send_keys(Keys.END)
+    assert page.check()["parameters"]["k"] == 10.0
+
+
+def test_the_picture_follows_the_mouse_before_it_lets_go(driver, page):
+    def mouse(kind, across):
+        where = page.slider("k").rect
+        at = {"x": where["x"] + where["width"] / 2 + across, "y": where["y"] + where["height"] / 2}
+        how = {"type": kind, **at, "button": "left", "buttons": 1, "clickCount": 1}
+        driver.execute_cdp_cmd("Input.dispatchMouseEvent", how)
+
+    mouse("mousePressed", 0)
+    mouse("mouseMoved", 60)
+    held = page.run("return window.lcpinn.state().parameters.k")
+    curve = page.drawn("solution")
+    mouse("mouseMoved", -30)
+    mouse("mouseReleased", -30)
+    assert held > 6
+    value = page.solution(x=np.array(curve["x"]), k=held)
+    np.testing.assert_allclose(curve["y"], value, **AGREE)
+    assert page.check()["parameters"]["k"] < 5.5
+
+
+def test_an_exact_value_can_be_typed_and_stays_in_range(page):
+    from selenium.webdriver.common.keys import Keys
+
+    for typed, kept in (("3.14159", 3.14159), ("99", 10.0)):
+        box = page.box("k")
+        box.send_keys(Keys.CONTROL + "a")
+        box.send_keys(typed + Keys.TAB)
+        assert page.check()["parameters"]["k"] == kept
+
+
+def test_the_error_over_lambda_marks_where_we_are(page):
+    page.run("window.lcpinn.set({k: 4.375})")
+    truth, estimated, here = (page.drawn("certificate", i) for i in range(3))
+    report = page.solution.certificate(5)["settings"]
+    assert [truth["name"], estimated["name"], here["name"]] == ["true", "estimated", "here"]
+    np.testing.assert_allclose(estimated["x"], [row["at"]["k"] for row in report])
+    np.testing.assert_allclose(estimated["y"], [row["error"] for row in report], rtol=1e-12)
+    assert here["x"] == [4.375]  # half-way between 3.25 and 5.5
+    middle = np.sqrt(estimated["y"][1] * estimated["y"][2])
+    np.testing.assert_allclose(here["y"], [middle], rtol=1e-9)
+    assert "Estimated error" in page.find("#readouts").text
+
+
+@every("outputs")
+def test_with_several_coefficients_the_nearest_setting_is_said(page):
+    page.run("window.lcpinn.set({a: 2.9, b: 0.2})")
+    assert page.drawn("certificate")["x"] == [0.1, 1.0]  # along b, moved last
+    words = page.find("#figure-certificate small").text.replace("\xa0", " ")
+    assert words.startswith("at the nearest computed a = 3")
+    page.run("window.lcpinn.set({a: 1.2})")
+    assert page.drawn("certificate")["x"] == [1.0, 3.0]
+    assert "b = 0.1" in page.find("#figure-certificate small").text.replace("\xa0", " ")
+
+
+# -- Loss weights, times, planes, outputs --------------------------------------------------------
+
+
+@every("space-time")
+def test_one_weighting_or_the_mean(page):
+    from selenium.webdriver.common.keys import Keys
+
+    assert page.check()["shots"] == 16
+    page.find("input[value=one]").click()
+    page.slider("boundary").send_keys(Keys.ARROW_RIGHT * 30)
+    weights = page.check()["weights"]
+    assert weights["boundary"] == pytest.approx(0.55)
+    assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
+    assert weights["initial"] == pytest.approx(0.15)
+    page.slider("boundary").send_keys(Keys.END)
+    page.slider("boundary").send_keys(Keys.ARROW_LEFT)
+    assert page.check()["weights"]["data"] == pytest.approx(0.01 / 3)
+    page.find("input[value=mean]").click()
+    assert page.check()["weights"] is None
+
+
+@every("space-time")
+def test_a_slice_in_time(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.slider("t").send_keys(Keys.ARROW_RIGHT * 8)
+    mine, truth = (page.drawn("slice", i) for i in range(2))
+    moment = page.run("return window.lcpinn.state().time")
+    assert moment == pytest.approx(0.6)
+    x = np.array(mine["x"])
+    np.testing.assert_allclose(mine["y"], page.solution(t=moment, x=x, shots=16), **AGREE)
+    np.testing.assert_allclose(truth["y"], Burgers().reference(np.full_like(x, moment), x), **AGREE)
+    cursor = page.run("return document.querySelector('#figure-image .plot').layout.shapes[0].x0")
+    assert cursor == moment
+
+
+@every("space-time")
+def test_what_takes_long_is_coarse_first_and_full_soon(page):
+    page.find("input[value=one]").click()
+    coarse = page.run(
+        "document.querySelector('input[value=mean]').click();"
+        "return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>"
+        " done(document.querySelector('#figure-image .plot').data[0].z.length))))"
+    )
+    assert coarse < 201
+    assert eventually(lambda: len(page.drawn("image")["z"]) == 201)
+    full = np.array(page.drawn("image")["z"])
+    t, x = np.linspace(0, 1, 81), np.linspace(-1, 1, 201)
+    np.testing.assert_allclose(full, page.solution(t=t, x=x[:, None], shots=16), **AGREE)
+
+
+@every("space-time")
+def test_the_reference_and_the_error_can_be_shown(page):
+    page.check()
+    t, x = np.linspace(0, 1, 81), np.linspace(-1, 1, 201)
+    points = np.stack(np.meshgrid(t, x), axis=-1).reshape(-1, 2)
+    truth = Burgers().truth(points, np.zeros(0)).reshape(201, 81)
+    page.find("input[value=reference]").click()
+    np.testing.assert_allclose(page.drawn("image")["z"], truth, **AGREE)
+    page.find("input[value=error]").click()
+    error = np.abs(page.solution(t=t, x=x[:, None], shots=16) - truth)
+    shown = np.array(page.drawn("image")["z"])
+    seen = error > 2e-6 * error.max()
+    np.testing.assert_allclose(shown[seen], np.log10(error[seen]), atol=1e-4)
+
+
+@every("planes")
+def test_planes_through_three_dimensions(page):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.select import Select
+
+    page.slider("z").send_keys(Keys.PAGE_UP)
+    found = page.check()
+    assert set(found["coordinates"]["z"]) == {0.6}
+    Select(page.find("select[aria-label=plane]")).select_by_visible_text("x, z")
+    page.slider("y").send_keys(Keys.HOME)
+    page.run("window.lcpinn.set({k: 2})")
+    found = page.check()
+    assert set(found["coordinates"]["y"]) == {0.0}
+    assert len(set(found["coordinates"]["z"])) == 81
+
+
+@every("outputs")
+def test_an_output_can_be_chosen(page):
+    from selenium.webdriver.support.select import Select
+
+    first = np.array(page.drawn("solution")["y"])
+    Select(page.find("select[aria-label=output]")).select_by_visible_text("v")
+    found = page.check()
+    second = np.array(page.drawn("solution")["y"])
+    np.testing.assert_allclose(second, found["outputs"]["v"], **AGREE)
+    assert np.abs(first - second).max() > 0.01
+    assert "error of v" in page.find("#readouts").text
+
+
+# -- Out of the page -----------------------------------------------------------------------------
+
+
+@every("outputs")
+def test_the_download_is_what_is_shown(driver, page, tmp_path):
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    page.run("window.lcpinn.set({a: 2, b: 0.5})")
+    page.find("#download").click()
+    file = tmp_path / "spiral-a=2-b=0.5.csv"
+    assert eventually(file.exists)
+    with file.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    column = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+    assert list(column) == ["t", "a", "b", "u", "v", "u_exact", "v_exact"]
+    named = {name: column[name] for name in ("t", "a", "b")}
+    for name, value in page.solution(**named).items():
+        np.testing.assert_allclose(column[name], value, **AGREE)
+    exact = page.solution.family.truth(column["t"][:, None], np.array([2.0, 0.5]))
+    np.testing.assert_allclose(column["v_exact"], exact[:, 1], **AGREE)
+
+
+def test_dark_where_the_system_is(driver, page):
+    colours = {}
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.drawn("solution")
+        colours[scheme] = page.run(
+            "return [getComputedStyle(document.body).backgroundColor,"
+            "document.querySelector('#figure-solution .plot').layout.font.color]"
+        )
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert colours["light"] == ["rgb(255, 255, 255)", "#1b1f24"]
+    assert colours["dark"] == ["rgb(20, 23, 26)", "#e6e9ec"]
+
+
+def test_a_warning_is_in_the_page(driver, tmp_path):
+    with pytest.warns(RuntimeWarning, match="billion"):
+        path = untrained(Burgers(), MLP(widths=(64, 64))).explore(tmp_path / "page.html", 0)
+    page = Page(driver, None, path)
+    assert page.find("#notes").text.startswith("A full picture takes about")
+
+
+# -- The interpreter -----------------------------------------------------------------------------
+
+
+def test_hooks_in_jax_numpy_run_in_the_page(page):
+    points = np.linspace(0.013, 0.987, 70)
+    script = (
+        "const network = window.lcpinn.run.load(arguments[0]);"
+        "network.set({parameters: [arguments[2]], weights: []});"
+        "const points = Float64Array.from(arguments[1]), out = new Float64Array(points.length);"
+        "network.fill(points, 0, points.length, out); return [...out]"
+    )
+    for name, function in FUNCTIONS.items():
+        program = trace(over_points(function), points=32, coordinates=1, parameters=1)
+        for k in (0.4, 1.7):
+            mine = page.run(script, program.to_json(), points.tolist(), k)
+            expected = program(points[:, None], [k])[:, 0]
+            np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+def test_error_functions_to_the_last_digits(page):
+    x = np.concatenate([np.linspace(-7, 7, 2001), [1e-9, -1e-300, 2 - 1e-15, 2.0, 26.0]])
+    script = "return arguments[1].map(x => window.lcpinn.run[arguments[0]](x))"
+    np.testing.assert_allclose(page.run(script, "erf", x.tolist()), special.erf(x), rtol=1e-14)
+    np.testing.assert_allclose(page.run(script, "erfc", x.tolist()), special.erfc(x), rtol=2e-13)
+
+
+def test_the_page_itself_names_a_wrong_coefficient(page):
+    from selenium.common.exceptions import JavascriptException
+
+    with pytest.raises(JavascriptException, match="no such coefficient as q"):
+        page.run("window.lcpinn.set({q: 1})")
+    assert isinstance(page.solution, lc.Solution)
+
+
+def test_a_coefficient_that_was_held_is_said(driver, tmp_path):
+    solution = untrained(Helmholtz(1).at(k=3.25), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "page.html", 0))
+    assert page.check()["parameters"] == {"k": 3.25}
+    assert "k = 3.25" in page.find("#controls").text.replace("\xa0", " ")
+    assert page.run("return document.querySelectorAll('.slider').length") == 0
