@@ -1,0 +1,241 @@
+"""One piece of a march: the linearised terms as sparse rows, and the error that they lead to.
+
+Along the march d is a sum of a few polynomials, across it a spline:
+
+    d(t, x) = sum of f(t) B(x) c     over the polynomials f and the splines B.
+
+Rows are weighted so that what is left of them has the unit of d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from scipy.sparse import csc_array, csr_array, diags_array, hstack, kron, vstack
+from scipy.sparse.linalg import splu
+
+from lcpinn.certificate.linear import At
+from lcpinn.certificate.splines import Splines
+from lcpinn.jet import MultiIndex, Orders, factorial
+from lcpinn.term import Term
+
+CONDITION = 100.0  # the weight of conditions at the sides, beside the equation's
+FAINT = 1e-4  # the weight of d itself, which settles what no condition does
+NEWTON = 6
+SETTLED = 1e-2  # the share of d by which its last correction may have changed it
+
+Matrix = Callable[[], Any]  # sparse rows (n c, free coefficients), made when they are needed
+
+
+class Diverged(Exception):
+    """Newton's method did not settle."""
+
+
+class Along(NamedTuple):
+    """A stretch of the march: its nodes in [0, 1], their weights, and the functions there."""
+
+    coordinate: int
+    origin: float
+    length: float
+    nodes: np.ndarray
+    mass: np.ndarray
+    functions: Sequence[Sequence[Polynomial]]  # for each output
+    fixed: Sequence[int]  # how many of them, the first ones, have coefficients that are known
+
+    def table(self, output: int, nodes: np.ndarray, order: int) -> np.ndarray:
+        """An output's functions, differentiated so often, (len(nodes), functions)."""
+        each = [f.deriv(order)(nodes) if order else f(nodes) for f in self.functions[output]]
+        return np.stack(each, axis=-1) / self.length**order
+
+
+class Place:
+    """Terms that hold at the same points across: all of them, or one side."""
+
+    def __init__(self, at: At, along: Along, splines: Splines, terms: Sequence[Term],
+                 orders: Orders, side: float | None = None):  # fmt: skip
+        self.at, self.along, self.terms, self.orders, self.side = at, along, terms, orders, side
+        x, mass = splines.nodes if side is None else (np.array([side]), np.array([CONDITION**2]))
+        if side is None:
+            mass = mass / (splines.breaks[-1] - splines.breaks[0])
+        self.mass = np.kron(mass, along.mass)
+        self.points = np.empty((len(x) * len(along.nodes), 2))
+        times = along.origin + along.length * along.nodes
+        self.points[:, along.coordinate] = np.tile(times, len(x))
+        self.points[:, 1 - along.coordinate] = np.repeat(x, len(times))
+        self.series = at.series(self.points, orders)
+        self._along = {
+            (o, order): along.table(o, along.nodes, order)
+            for o in range(len(along.functions))
+            for order in {index[along.coordinate] for index in orders.indices}
+        }
+        self._across = {
+            order: splines.values(x, order)
+            for order in {index[1 - along.coordinate] for index in orders.indices}
+        }
+
+    def _tables(self, output: int, index: MultiIndex) -> tuple[csr_array, np.ndarray]:
+        """Across and along, for one Taylor coefficient."""
+        t = self.along.coordinate
+        return self._across[index[1 - t]], self._along[output, index[t]] / factorial(index)
+
+    @cached_property
+    def _products(self) -> dict[tuple[int, int], csr_array]:
+        """For each output and Taylor coefficient its rows, (n, free coefficients)."""
+        found = {}
+        for o, fixed in enumerate(self.along.fixed):
+            for s, index in enumerate(self.orders.indices):
+                across, along = self._tables(o, index)
+                found[o, s] = kron(across, along[:, fixed:], format="csr")
+        return found
+
+    def expansion(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """The Taylor coefficients (s, n, outputs) of d."""
+        found = np.empty(self.series.shape)
+        for o, one in enumerate(coefficients):
+            for s, index in enumerate(self.orders.indices):
+                across, along = self._tables(o, index)
+                found[s, :, o] = ((across @ one) @ along.T).ravel()
+        return found
+
+    def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
+        """T(u + d), weighted, (n, c); and what gives the linearised rows, weighted alike."""
+        here, left, slopes = self.series + self.expansion(coefficients), [], []
+        for term in self.terms:
+            residual, slope = self.at.slopes(term, self.orders, here, self.points)
+            if not (np.isfinite(residual).all() and np.isfinite(slope).all()):
+                raise Diverged
+            for c in range(residual.shape[1]):
+                weight = np.sqrt(self.mass) / self._unit(slope[:, c])
+                left.append(weight * residual[:, c])
+                slopes.append(weight[:, None, None] * slope[:, c])
+        return np.stack(left, axis=-1), lambda: vstack([self._rows(s) for s in slopes])
+
+    def _unit(self, slopes: np.ndarray) -> float:
+        """How strongly a component answers to a d that does not vary across."""
+        along, total = self.along, 0.0
+        for s, index in enumerate(self.orders.indices):
+            if index[1 - along.coordinate] == 0:
+                size = np.sqrt(np.mean(slopes[:, s] ** 2)) / factorial(index)
+                total = max(total, size / abs(along.length) ** index[along.coordinate])
+        return total if total > 0 else 1.0
+
+    def _rows(self, slopes: np.ndarray) -> Any:
+        """Rows (n, free coefficients of all outputs) for slopes (n, s, outputs)."""
+        columns = []
+        for o in range(slopes.shape[2]):
+            total = 0 * self._products[o, 0]
+            for s in range(slopes.shape[1]):
+                if slopes[:, s, o].any():
+                    part = self._products[o, s].copy()
+                    part.data *= np.repeat(slopes[:, s, o], np.diff(part.indptr))
+                    total = total + part
+            columns.append(total)
+        return hstack(columns, format="csr")
+
+
+class Free:
+    """A side without a condition although the equation's order asks for one.
+
+    What flows out there is not known; d is taken to leave without a gradient.
+    """
+
+    def __init__(self, along: Along, splines: Splines, side: float, orders: Sequence[int]):
+        beside = np.diff(splines.breaks)[0 if side == splines.breaks[0] else -1]
+        root, columns = np.sqrt(along.mass)[:, None], []
+        for o, order in enumerate(orders):
+            slope = max(order - 1, 0)
+            across = splines.values(np.array([side]), slope) * beside**slope
+            columns.append((across, (slope > 0) * root * along.table(o, along.nodes, 0)))
+        self._columns, self._fixed = columns, along.fixed
+
+    def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
+        """As of a place."""
+        left = np.zeros((len(self._columns[0][1]), 1))
+        for (across, steps), c in zip(self._columns, coefficients, strict=True):
+            left += steps @ (across @ c).T
+        free = [
+            kron(across, steps[:, k:], format="csr")
+            for (across, steps), k in zip(self._columns, self._fixed, strict=True)
+        ]
+        return left, lambda: hstack(free, format="csr")
+
+
+class Solved(NamedTuple):
+    """d's coefficients, and the terms at every place, (n, c): once d is added, and before."""
+
+    found: list[np.ndarray]
+    left: list[np.ndarray]
+    first: list[np.ndarray]
+
+
+@dataclass
+class Patch:
+    """All places of a stretch. `known` are d's coefficients (num, functions) to begin with."""
+
+    along: Along
+    splines: Splines
+    places: Sequence[Place | Free]
+    known: Sequence[np.ndarray]
+
+    def solve(self, enough: float, *, linear: bool) -> Solved:
+        """d's coefficients, by Newton's method: until little is left, or nothing changes."""
+        found, change, first = list(self.known), np.inf, None
+        for _ in range(NEWTON):
+            left, rows = zip(*(place.about(found) for place in self.places), strict=True)
+            size = float(np.sqrt(sum(np.sum(part**2) for part in left)))
+            if first is None:
+                first = left
+            elif linear or size <= enough or change <= SETTLED * self.size(found):
+                return Solved(found, list(left), list(first))
+            target = np.concatenate([part.T.ravel() for part in left])
+            step = self._step(vstack([r() for r in rows], format="csr"), -target, found)
+            found = [c + s for c, s in zip(found, step, strict=True)]
+            change = self.size(step)
+        raise Diverged
+
+    def _step(
+        self, matrix: Any, target: np.ndarray, found: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """The change of d that the linearised rows ask for; of several, the one near d = 0."""
+        free = [c[:, k:] for c, k in zip(found, self.along.fixed, strict=True)]
+        faint = np.concatenate([np.repeat(self._mass, f.shape[1]) for f in free]) * FAINT**2
+        try:
+            factor = splu(csc_array(matrix.T @ matrix + diags_array(faint)))
+        except RuntimeError:  # singular
+            raise Diverged from None
+        before = np.concatenate([f.ravel() for f in free])
+        change = np.zeros(len(before))
+        for _ in range(2):  # the second time for what the squared matrix lost
+            gradient = matrix.T @ (target - matrix @ change) - faint * (before + change)
+            change = change + factor.solve(gradient)
+        parts = np.split(change, np.cumsum([f.size for f in free])[:-1])
+        return [
+            np.concatenate([np.zeros((len(f), k)), part.reshape(f.shape)], axis=1)
+            for f, k, part in zip(free, self.along.fixed, parts, strict=True)
+        ]
+
+    @cached_property
+    def _mass(self) -> np.ndarray:
+        """The mean square of every spline."""
+        x, mass = self.splines.nodes
+        return (self.splines.values(x, 0) ** 2).T @ mass / mass.sum()
+
+    def values(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """d at the nodes, (across, along, outputs)."""
+        across, nodes = self.splines.values(self.splines.nodes[0], 0), self.along.nodes
+        each = [(across @ c) @ self.along.table(o, nodes, 0).T for o, c in enumerate(coefficients)]
+        return np.stack(each, axis=-1)
+
+    def size(self, coefficients: Sequence[np.ndarray]) -> float:
+        """The root mean square of d over the stretch."""
+        return float(np.sqrt(np.sum(self.squares(self.values(coefficients)))))
+
+    def squares(self, values: np.ndarray) -> np.ndarray:
+        """The mean square of values at the nodes, for each output."""
+        mass = self.splines.nodes[1]
+        return np.einsum("x,t,xto->o", mass / mass.sum(), self.along.mass, values**2)
