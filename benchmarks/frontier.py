@@ -34,12 +34,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from benchmarks.stamp import num_cores, stamp
+from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.evaluation import evaluation_points, grid_values, relative_error
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.files import read_json, write_json
+from lcpinn.files import read_json, usable_cores, write_json
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Restarts, RevertOnWorse, Stage
 from lcpinn.paper import paper_row
@@ -164,7 +164,7 @@ def compete(name: str, contender: str, given: argparse.Namespace) -> Curve:
     python = _python_of(given.environment)
     if not python.exists():
         return {"unavailable": f"no {python}; python -m benchmarks.frontier --install-rivals"}
-    options += ["--threads", str(num_cores())]
+    options += ["--threads", str(usable_cores())]
     return collect([str(python), str(RIVALS[contender]), *options], patience(given.seconds))
 
 

@@ -7,12 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from lcpinn.files import device, versions
-
-
-def num_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from lcpinn.files import device, usable_cores, versions
 
 
 def stamp(seed: int) -> dict[str, Any]:
@@ -23,7 +18,7 @@ def stamp(seed: int) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device(),
-        "cores": num_cores(),
+        "cores": usable_cores(),
         "load": [round(load, 2) for load in os.getloadavg()],
         "versions": known,
         "seed": seed,

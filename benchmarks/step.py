@@ -28,10 +28,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from benchmarks.stamp import num_cores, stamp
+from benchmarks.stamp import stamp
 from lcpinn.batch import draw
 from lcpinn.families.helmholtz import Helmholtz
-from lcpinn.files import write_json
+from lcpinn.files import usable_cores, write_json
 from lcpinn.jet import ACTIVATIONS, Orders, Series
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Adam, Setup
@@ -69,7 +69,8 @@ def measure(protocol: Protocol, steps: int, *, torch: bool, rounds: int = ROUNDS
     if torch:
         from benchmarks.torch_step import TorchStep
 
-        twin = TorchStep(protocol.sampling, protocol.network, Adam(), BOUNDARY_WEIGHT, num_cores())
+        given = protocol.sampling, protocol.network, Adam(), BOUNDARY_WEIGHT
+        twin = TorchStep(*given, usable_cores())
         result["same"] = same(setup, twin)
         contenders["torch"] = lambda: timed(lambda: twin.run(block)) / block
     result["ms_per_step"] = in_turn(contenders, rounds)
@@ -151,7 +152,7 @@ def parts(setup: Setup, block: int, rounds: int, *, torch: bool) -> dict[str, An
     if torch:
         from benchmarks import torch_step
 
-        run = functools.partial(torch_step.products, shapes, block, num_cores())
+        run = functools.partial(torch_step.products, shapes, block, usable_cores())
         products["torch"] = lambda: timed(run) / block
     found = {name: t["median"] for name, t in in_turn(products, rounds).items()}
     others = {"tanh": tanh_alone(setup, block), "activations": activations(setup, block)}

@@ -141,7 +141,14 @@ def device() -> str:
     first = jax.devices()[0]
     if first.platform != "cpu":
         return first.device_kind
-    return f"{_cpu_name()}, {os.cpu_count()} cores"
+    cores, own = os.cpu_count(), usable_cores()
+    return f"{_cpu_name()}, " + (f"{cores} cores" if own == cores else f"{own} of {cores} cores")
+
+
+def usable_cores() -> int:
+    """How many this process may use: a container or a batch system may give it a few of them."""
+    own = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if own is None else len(own(0))
 
 
 def _cpu_name() -> str:

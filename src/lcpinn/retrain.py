@@ -23,6 +23,7 @@ from lcpinn.family import Family
 from lcpinn.optimiser import Setup, Stage
 from lcpinn.optimiser.adam import step_key
 from lcpinn.optimiser.stage import State
+from lcpinn.precision import arithmetic
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
 from lcpinn.rundir import RunDirectory
@@ -30,7 +31,7 @@ from lcpinn.solution import Solution
 from lcpinn.spec import describe, to_plain
 from lcpinn.train import identify, make_setup
 
-MEMORY = 4 << 30  # bytes that the hidden values of all members together may take
+MEMORY = 4 << 30  # bytes that the hidden values of all members together may take, on a CPU
 
 
 def retrain(
@@ -57,7 +58,7 @@ def retrain(
     members = [(protocol, seed) for protocol in made for seed in seeds]
     _check_members(family, members)
     first = members[0][0]
-    with jax.enable_x64(first.dtype == "float64"), meter(progress) as shown:
+    with arithmetic(first.dtype), meter(progress) as shown:
         setup = make_setup(first.view(family), first)
         _check_phases(first, setup)
         directories = _open(family, members, out, overwrite)
@@ -94,12 +95,24 @@ def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> N
 
 
 def _check_phases(protocol: Protocol, setup: Setup) -> None:
-    for phase in protocol.phases:
-        if phase.build(setup).run is None:
-            raise LcpinnError(
-                f"{protocol.name} cannot be batched, since {type(phase).__name__} decides between "
-                "compiled calls: train its settings one by one"
-            )
+    obstacle = _obstacle(protocol, setup)
+    if obstacle is not None:
+        raise LcpinnError(
+            f"{protocol.name} cannot be batched, since {obstacle} decides between "
+            "compiled calls: train its settings one by one"
+        )
+
+
+def _obstacle(protocol: Protocol, setup: Setup) -> str | None:
+    """The first phase that is no single compiled program."""
+    phases = protocol.phases
+    return next((type(p).__name__ for p in phases if p.build(setup).run is None), None)
+
+
+def can_batch(family: Family, protocol: Protocol) -> bool:
+    """Whether several trainings by this protocol can be one program."""
+    with arithmetic(protocol.dtype):
+        return _obstacle(protocol, make_setup(protocol.view(family), protocol)) is None
 
 
 def member_name(protocol: Protocol, seed: int) -> str:
@@ -138,7 +151,13 @@ def _room(setup: Setup) -> int:
     family = setup.problem.family
     carried = max(len(family.orders(terms)) for terms in family.groups.values())
     size = (8 * points * hidden * carried + 50 * count) * jnp.dtype(setup.problem.dtype).itemsize
-    return max(1, MEMORY // size)
+    return max(1, _memory() // size)
+
+
+def _memory() -> int:
+    """A quarter of an accelerator's own."""
+    found = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    return found["bytes_limit"] // 4 if found and "bytes_limit" in found else MEMORY
 
 
 class _Batch:

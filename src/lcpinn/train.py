@@ -16,6 +16,7 @@ from lcpinn.family import Family
 from lcpinn.files import device, versions
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Setup, Stage
+from lcpinn.precision import arithmetic
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
@@ -34,12 +35,14 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     checkpoint_every: float = 30.0,
+    report: bool = True,
 ) -> Solution:
     """Train one network for the whole family and return its solution.
 
     With `out` the run is kept in that directory, with a checkpoint every `checkpoint_every`
     seconds; `resume=True` goes on from the last one, and ends as if it had never been interrupted
-    (of a run that is finished it returns the result).
+    (of a run that is finished it returns the result). Without `report` only the model is written,
+    neither errors nor a picture.
     JAX's double precision is switched on for the length of the call if the protocol asks for it.
     """
     if not isinstance(family, Family):
@@ -54,12 +57,13 @@ def train(
     if resume and directory.finished():
         return load(Path(out or "."), family)
     begun = time.perf_counter()
-    with jax.enable_x64(protocol.dtype == "float64"), meter(progress) as shown:
+    with arithmetic(protocol.dtype), meter(progress) as shown:
         trained = _Training(family, protocol, seed, directory, shown).run()
     solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
     if directory.path is not None:
         solution.save(directory.path / "model.safetensors")
-        write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
+        if report:
+            write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
     return solution
 
 

@@ -7,7 +7,6 @@ lets the damping collapse early; that, and not the linear algebra alone, is what
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import AbstractContextManager
 from functools import partial
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from lcpinn.batch import Batch, Points, Sampling, scatter
 from lcpinn.domain import redraw
 from lcpinn.errors import LcpinnError
+from lcpinn.files import usable_cores
 from lcpinn.network.film import chebyshev
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.ladder import ladder_step
@@ -159,9 +159,7 @@ def _calm_blas() -> AbstractContextManager[Any]:
     Its threads wait for each other by spinning: on a machine where anything else runs, a QR with as
     many threads as cores takes far longer than one with a single thread.
     """
-    # Cores that this process may use: in a container that can be fewer than the machine has.
-    usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-    return threadpool_limits(max(1, len(usable) // 2), user_api="blas")
+    return threadpool_limits(max(1, usable_cores() // 2), user_api="blas")
 
 
 def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[State, Array]:
