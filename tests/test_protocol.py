@@ -13,12 +13,12 @@ from lcpinn.batch import Sampling
 from lcpinn.families import FAMILIES
 from lcpinn.family import HELP
 from lcpinn.files import read_arrays
-from lcpinn.network import FNO, MLP, DeepONet, Unseen
+from lcpinn.network import DeepONet, Unseen
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, Supervised
 from lcpinn.optimiser.gauss_newton import scaled_rows
 from lcpinn.optimiser.stage import objective
 from lcpinn.optimiser.supervised import relative_error
-from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, terms
+from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, shrink, terms
 from lcpinn.protocol.facts import facts, unwrapped
 from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
 from lcpinn.rundir import RunDirectory
@@ -62,28 +62,17 @@ PAIRS = [(p, f) for p in NAMES for f in FAMILIES if f not in NOT.get(p, ())]
 
 
 def shrunk(protocol):
-    """The same parts at a size that trains in a moment."""
-    network, phase = protocol.network, unwrapped(protocol.phases[0])
-    if isinstance(network, MLP):
-        network = dataclasses.replace(network, widths=(6, 6))
-    elif isinstance(network, DeepONet):
-        network = dataclasses.replace(network, branch=(6,), trunk=(6,), latent=6)
-    else:
-        network = FNO(width=6, modes=6, blocks=2, times=6, projection=6, grid=32)
-    if isinstance(phase, GaussNewton):
-        rows = dataclasses.replace(phase.rows, interior=48, face=16)
-        phase = dataclasses.replace(phase, rows=rows, steps=4, block=4, ladder=3, seconds=None)
-    elif isinstance(phase, Supervised):
-        phase = dataclasses.replace(phase, epochs=20, samples=8, batch=4, rate=1e-2, block=20)
-    else:
+    """The library's, with the first phase alone and as many steps as it takes to see it work."""
+    made = shrink.shrunk(protocol)
+    phase = unwrapped(made.phases[0])
+    if isinstance(phase, Supervised):
+        phase = dataclasses.replace(phase, epochs=20, rate=1e-2, block=20)
+    elif not isinstance(phase, GaussNewton):
         phase = dataclasses.replace(phase, steps=150, rate=2e-2, block=50)
-    sampling = protocol.sampling
+    sampling = made.sampling
     if sampling is not None:
         sampling = dataclasses.replace(sampling, interior=128, face=24)
-    held_out = dataclasses.replace(protocol.held_out, interior=16, face=12)
-    return dataclasses.replace(
-        protocol, network=network, phases=(phase,), sampling=sampling, held_out=held_out
-    )
+    return dataclasses.replace(made, phases=(phase,), sampling=sampling)
 
 
 def measure(setup, phase, state):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -34,6 +36,17 @@ def enable_cache() -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
     return directory
+
+
+@contextlib.contextmanager
+def compiling_quickly(wanted: bool = True) -> Iterator[None]:
+    """Programs of this block are optimised little: for those that run for moments."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", wanted or before)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
 
 
 def compilation_directory() -> Path:

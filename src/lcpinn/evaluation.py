@@ -92,7 +92,7 @@ def _error(solution: Solution, points: np.ndarray, lam: np.ndarray) -> float:
 
 def _predict(solution: Solution, points: np.ndarray, lam: np.ndarray) -> np.ndarray:
     family = solution.family
-    value = solution(**_arguments(family, points, lam))
+    value = solution(**arguments(family, points, lam))
     columns = value.values() if isinstance(value, dict) else (value,)
     return np.stack(list(columns), axis=-1)
 
@@ -107,7 +107,7 @@ def _across_weights(solution: Solution, points: np.ndarray, lam: np.ndarray) -> 
     """How much the answer depends on which loss weights are asked for."""
     truth = solution.family.truth(points, lam)
     assert truth is not None
-    slices = solution.slices(**_arguments(solution.family, points, lam))
+    slices = solution.slices(**arguments(solution.family, points, lam))
     spread = slices.std(axis=0).mean() / np.abs(slices.mean(axis=0)).mean()
     return {
         "shots": len(slices),
@@ -116,7 +116,7 @@ def _across_weights(solution: Solution, points: np.ndarray, lam: np.ndarray) -> 
     }
 
 
-def _arguments(family: Family, points: np.ndarray, lam: np.ndarray) -> dict[str, Any]:
+def arguments(family: Family, points: np.ndarray, lam: np.ndarray) -> dict[str, Any]:
     """Points and one setting of the coefficients as a solution's named arguments."""
     return {n: points[:, i] for i, n in enumerate(family.domain.names)} | _named(family, lam)
 

@@ -329,6 +329,17 @@ class Family(metaclass=_Built):
         """The same equation without a prior over loss weights, for methods that set their own."""
         return self if self.weights is None else self._rebuilt(_weighted=False)
 
+    def with_priors(
+        self, parameters: Coefficients | None = None, weights: Weights | None = None
+    ) -> Family:
+        """The same equation with lambda drawn differently: other ranges, or another measure."""
+        given = {"parameters": parameters, "weights": weights}
+        return self._rebuilt(**{name: prior for name, prior in given.items() if prior is not None})
+
+    def with_evaluation(self, **changes: Any) -> Family:
+        """The same equation, compared at other points or settings; see `Evaluation`."""
+        return self._rebuilt(evaluation=dataclasses.replace(self.evaluation, **changes))
+
     def _rebuilt(self, **changes: Any) -> Family:
         other = copy.copy(self)
         for name, value in ({"weights": self._given_weights} | changes).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ from lcpinn.family import Family
 from lcpinn.files import read_json
 
 OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PINN
+
+
+@cache
+def numbers() -> dict[str, Any]:
+    """All of them, as the file has them."""
+    return read_json(Path(__file__).parent / "paper.json")
 
 
 def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
@@ -24,7 +31,7 @@ def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
     ours = FAMILIES[family.name]()
     if type(family) is not type(ours) or family.settings != ours.settings:
         return None
-    tables = read_json(Path(__file__).parent / "paper.json")["tables"]
+    tables = numbers()["tables"]
     method = "lc-pinn" if protocol in OURS else protocol
     row = tables[family.name]["rows"].get(method)
     if row is None:

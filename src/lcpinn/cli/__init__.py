@@ -8,10 +8,18 @@ from typing import NoReturn
 
 # In the order in which --help lists them.
 # isort: off
-from lcpinn.cli import families, train, evaluate, certify, predict, check
-from lcpinn.cli.common import app
-
-__all__ = ["app", "families", "train", "evaluate", "certify", "predict", "check", "main"]
+from lcpinn.cli import families as families
+from lcpinn.cli import train as train
+from lcpinn.cli import evaluate as evaluate
+from lcpinn.cli import certify as certify
+from lcpinn.cli import predict as predict
+from lcpinn.cli import infer as infer
+from lcpinn.cli import plot as plot
+from lcpinn.cli import explore as explore
+from lcpinn.cli import export as export
+from lcpinn.cli import check as check
+from lcpinn.cli import reproduce as reproduce
+from lcpinn.cli.common import app as app
 
 
 def main(args: list[str] | None = None) -> NoReturn:

@@ -1,0 +1,123 @@
+"""`lcpinn reproduce`: the paper's tables, figures and ablations, beside our own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from lcpinn import tables
+from lcpinn.cli.common import JsonOption, app, print_json, say, stdout
+from lcpinn.errors import LcpinnError
+from lcpinn.study.execute import execute
+from lcpinn.study.plan import EXPERIMENTS, Experiment, chosen, needed
+from lcpinn.study.run import BUDGETS
+from lcpinn.study.store import Store
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME ...]", help="Tables, figures and ablations; default: all."),
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(help="; ".join(f"{name}: {b.words}" for name, b in BUDGETS.items()) + "."),
+    ] = "smoke",
+    listed: Annotated[
+        bool, typer.Option("--list", help="What there is and what is missing; run nothing.")
+    ] = False,
+    render_only: Annotated[
+        bool, typer.Option("--render-only", help="Only write the page out of the records.")
+    ] = False,
+    train_only: Annotated[
+        bool, typer.Option("--train-only", help="Leave the models to be measured elsewhere.")
+    ] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler's workers.")
+    ] = None,
+    cluster_work: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Models and checkpoints on workers; default: temporary."),
+    ] = None,
+    work: Annotated[
+        Path, typer.Option(metavar="DIR", help="Models and checkpoints of the runs.")
+    ] = Path("runs/study"),
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="The small records of finished runs.")
+    ] = Path("results/study"),
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.md",
+            help="The page; default: docs/reproduction.md for full, else in --work.",
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """The paper's tables, figures and ablations beside ours: run what is missing, render the rest.
+
+    Finished runs are skipped, killed ones go on from their checkpoint, and several processes that
+    share --work and --results share the work.
+
+    \b
+    lcpinn reproduce                                 a minute: that everything works
+    lcpinn reproduce --list --budget full            what the paper's study takes
+    lcpinn reproduce helmholtz-1d burgers --budget cpu
+    lcpinn reproduce --budget full --cluster tcp://127.0.0.1:8786
+    """
+    experiments = chosen(names or ())
+    runs = needed(experiments, budget)
+    store = Store(work, results)
+    if listed:
+        _show(experiments, budget, store, as_json)
+        return
+    failed = []
+    if not render_only and cluster is not None:
+        from lcpinn.study.cluster import execute_on
+
+        if train_only:
+            raise LcpinnError("--train-only leaves models here: a cluster returns records alone")
+        failed = execute_on(cluster, runs, store, work=cluster_work, say=say)
+    elif not render_only:
+        execute(runs, store, measured=not train_only, progress=not quiet, say=say)
+    over = sum(store.is_over(run) for run in runs)
+    page = None if train_only else _render(store, budget, report)
+    if as_json:
+        print_json({"runs": len(runs), "over": over, "page": None if page is None else str(page)})
+    else:
+        tables.fact(stdout(), "runs", f"{over} of {len(runs)} in {results}")
+        if page is not None:
+            tables.fact(stdout(), "page", str(page))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _render(store: Store, budget: str, report: Path | None) -> Path:
+    from lcpinn.study.report.cells import Study  # Matplotlib takes half a second to load
+    from lcpinn.study.report.page import render
+
+    default = Path("docs/reproduction.md") if budget == "full" else store.work / f"{budget}.md"
+    return render(Study.read(store, budget), report or default)
+
+
+def _show(experiments: Sequence[Experiment], budget: str, store: Store, as_json: bool) -> None:
+    rows = []
+    for one in experiments:
+        runs = one.runs(budget)
+        over = sum(store.is_over(run) for run in runs)
+        rows.append({"name": one.name, "title": one.title, "runs": len(runs), "over": over})
+    if as_json:
+        print_json(rows)
+        return
+    shown = Table("name", "what", "runs", "there", box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(row["name"], row["title"], str(row["runs"]), str(row["over"]))
+    stdout().print(shown)
+    total = needed(EXPERIMENTS.values(), budget)
+    tables.fact(stdout(), "budget", f"{budget}: {BUDGETS[budget].words}; {len(total)} runs in all")

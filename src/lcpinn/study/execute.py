@@ -1,0 +1,129 @@
+"""Running what is missing of a study, in this process.
+
+A run is trained, then measured. Runs that differ in seed and coefficients alone are trained as one
+program where that pays, which is on an accelerator; elsewhere one by one, each with checkpoints, so
+that a killed one goes on where it was. Shrunk runs train for moments, and compiling is what they
+take: they share programs anywhere, programs are optimised little, and two are made at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+
+from lcpinn.compilation import compiling_quickly
+from lcpinn.retrain import can_batch, retrain
+from lcpinn.solution import load
+from lcpinn.study.measure import measure
+from lcpinn.study.run import BUDGETS, Run
+from lcpinn.study.store import Store
+from lcpinn.train import train
+
+Say = Callable[[str], None]
+
+AT_ONCE = 2  # shrunk runs: they compile on a core each
+
+
+def execute(
+    runs: Iterable[Run],
+    store: Store,
+    *,
+    batch: bool | None = None,
+    measured: bool = True,
+    progress: bool = False,
+    say: Say = lambda line: None,
+) -> None:
+    """Train what has no model, measure what has no record.
+
+    `batch` trains equal runs as one program, by default on accelerators and where runs are shrunk;
+    with `measured` False models are left to be measured elsewhere.
+    """
+    runs = list(runs)
+    small = bool(runs) and all(BUDGETS[run.budget].small for run in runs)
+    batch = jax.default_backend() != "cpu" or small if batch is None else batch
+    progress = progress and not small  # two at a time would write over each other
+
+    def train_group(group: list[Run]) -> None:
+        missing = [run for run in group if not store.is_trained(run)]
+        with store.claim(missing) as own:
+            _train(own, store, batch, progress, say)
+
+    with compiling_quickly(small):
+        _each(train_group, _kinds(runs), AT_ONCE if small else 1)
+        if measured:
+            _each(lambda run: _measure(run, store, say), runs, AT_ONCE if small else 1)
+
+
+def _each(function: Callable[[Any], None], items: Iterable[Any], at_once: int) -> None:
+    """One after the other in this thread, so that an interrupt ends it, or a few at a time."""
+    if at_once == 1:
+        for item in items:
+            function(item)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        for _ in pool.map(function, items):
+            pass
+
+
+def _kinds(runs: Sequence[Run]) -> Iterable[list[Run]]:
+    kinds: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        kinds.setdefault(run.kind, []).append(run)
+    return kinds.values()
+
+
+def _measure(run: Run, store: Store, say: Say) -> None:
+    if store.is_over(run):
+        return
+    with store.claim([run]) as own:
+        if own and not store.is_over(run) and store.is_trained(run):
+            store.write(run, measure(run, load(store.model(run), run.of())))
+            say(f"{run.name}: measured")
+
+
+def _train(runs: Sequence[Run], store: Store, batch: bool, progress: bool, say: Say) -> None:
+    # Another process may have trained them between the question and the claim.
+    runs = [run for run in runs if not store.is_trained(run)]
+    if batch and len(runs) > 1 and can_batch(runs[0].of(), runs[0].how()):
+        for seeds, settings in _rectangles(runs):
+            _train_batch(seeds, settings, store, progress, say)
+        return
+    for run in runs:
+        where = {"out": store.directory(run), "resume": True, "report": False}
+        train(run.of(), run.how(), seed=run.seed, progress=progress, **where)
+        say(f"{run.name}: trained")
+
+
+def _rectangles(runs: Sequence[Run]) -> Iterable[tuple[list[int], list[Run]]]:
+    """Runs as products of seeds and settings: what is missing need not be one product."""
+    seeds_of: dict[str, list[int]] = {}
+    first: dict[str, Run] = {}
+    for run in runs:
+        key = str(sorted(run.at.items()))
+        seeds_of.setdefault(key, []).append(run.seed)
+        first.setdefault(key, run)
+    alike: dict[tuple[int, ...], list[Run]] = {}
+    for key, seeds in seeds_of.items():
+        alike.setdefault(tuple(sorted(seeds)), []).append(first[key])
+    return [(list(seeds), settings) for seeds, settings in alike.items()]
+
+
+def _train_batch(
+    seeds: list[int], settings: list[Run], store: Store, progress: bool, say: Say
+) -> None:
+    one = settings[0]
+
+    def make(family: object, at: dict[str, float] | None = None):
+        return Run(one.family, one.protocol, 0, at or {}, one.budget, one.change).how()
+
+    at = [dict(run.at) for run in settings]
+    solutions = iter(retrain(one.of(), make, at, seeds, progress=progress))
+    for setting in settings:
+        for seed in seeds:
+            run = Run(one.family, one.protocol, seed, setting.at, one.budget, one.change)
+            store.directory(run).mkdir(parents=True, exist_ok=True)
+            next(solutions).save(store.model(run))
+            say(f"{run.name}: trained, {len(settings) * len(seeds)} at once")

@@ -1,0 +1,121 @@
+"""What is kept of a run: its errors, and what figures and ablations need, as small JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lcpinn.evaluation import (
+    arguments,
+    evaluation_points,
+    grid_values,
+    relative_error,
+    result,
+    true_errors,
+)
+from lcpinn.prior import tensor
+from lcpinn.solution import Solution
+from lcpinn.study.run import Run
+
+SHOTS = (1, 5, 25, 50, 100, 200, 400)  # of the ablation of K
+DRAWS = 200  # of the invariance
+ALONG = 20  # coefficients of the error's curve
+PICTURED = ("paper", "fast")  # whose solutions are drawn, with the first seed
+
+
+def measure(run: Run, solution: Solution) -> dict[str, Any]:
+    """The record of a run: what it is, its result, and further measures."""
+    found = result(solution)
+    training = solution.run["training"]
+    found["seconds"] = training["seconds"] | {"total": sum(training["seconds"].values())}
+    found["at_once"] = training.get("at_once", 1)
+    return {"run": run.to_json(), **found, "measures": _further(run, solution)}
+
+
+def _further(run: Run, solution: Solution) -> dict[str, Any]:
+    family, found = solution.family, {}
+    if family.parameters.free:
+        found["along"] = _along(solution)
+    if family.weights is not None:
+        found |= _over_weights(solution)
+    other = getattr(family, "paper_reference", None)
+    if other is not None and getattr(family, "viscosity", 1) > 0:
+        found["paper_reference"] = _against(solution, other)
+    if run.protocol in PICTURED and run.seed == 0 and not run.change:
+        found["field"] = _field(solution)
+    return found
+
+
+def _along(solution: Solution) -> list[dict[str, float]]:
+    """Errors at coefficients spread evenly over the range."""
+    values = solution.family.parameters.grid(ALONG)
+    errors = true_errors(solution, values.tolist())
+    names = solution.family.parameters.names
+    assert errors is not None
+    return [
+        {**dict(zip(names, map(float, lam), strict=True)), "error": error}
+        for lam, error in zip(values, errors, strict=True)
+    ]
+
+
+def _over_weights(solution: Solution) -> dict[str, Any]:
+    """Errors of means over more and more weightings, of single ones, and how far they differ."""
+    points = evaluation_points(solution.family)
+    lam = grid_values(solution.family)[0]
+    truth = solution.family.truth(points, lam)
+    assert truth is not None
+    slices = solution.slices(shots=max(SHOTS), **arguments(solution.family, points, lam))
+    each = [relative_error(one, truth) for one in slices[:DRAWS]]
+    deviation = float(slices[:DRAWS].std(axis=0).mean())
+    size = float(np.abs(slices[:DRAWS].mean(axis=0)).mean())
+    return {
+        "shots": {str(k): relative_error(slices[:k].mean(axis=0), truth) for k in SHOTS},
+        "slices": _rounded(np.sort(each)),
+        "invariance": {"draws": DRAWS, "deviation": deviation, "relative": deviation / size},
+    }
+
+
+def _against(solution: Solution, reference: Any) -> float:
+    """The error against another reference than the family's own."""
+    points = evaluation_points(solution.family)
+    truth = reference(*(points[:, i] for i in range(points.shape[1])))
+    named = arguments(solution.family, points, grid_values(solution.family)[0])
+    return relative_error(np.asarray(solution(**named))[:, None], np.asarray(truth)[:, None])
+
+
+def _field(solution: Solution) -> dict[str, Any]:
+    """The solution and its error on a line or a plane, at the coefficients of the paper's grid."""
+    family = solution.family
+    num = {1: 101}.get(family.domain.dim, 40)
+    names, ranges = family.domain.names, [*family.domain.ranges.values()]
+    axes = [np.linspace(low, high, num) for low, high in ranges[:2]]
+    rest = [np.array([(low + high) / 2]) for low, high in ranges[2:]]
+    points = tensor([*axes, *rest])
+    panels = []
+    for lam in grid_values(family):
+        truth = family.truth(points, lam)
+        value = solution(**arguments(family, points, lam))
+        value = value[family.outputs[0]] if isinstance(value, Mapping) else value
+        gap = np.abs(value - truth[:, 0]) if truth is not None else np.full(len(value), np.nan)
+        at = dict(zip(family.parameters.names, map(float, lam), strict=True))
+        panels.append({"at": at, "value": packed(value), "error": packed(gap)})
+    return {
+        "axes": {name: [*family.domain.ranges[name], num] for name in names[:2]},
+        "panels": panels,
+    }
+
+
+def packed(values: np.ndarray) -> str:
+    """Many numbers in one line, with as many digits as a picture shows."""
+    return " ".join(f"{value:.3g}" for value in values)
+
+
+def unpacked(text: str) -> np.ndarray:
+    return np.array(text.split(), float)
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    """Three digits are enough to draw."""
+    return [float(f"{value:.2e}") for value in values]

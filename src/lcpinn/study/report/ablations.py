@@ -1,0 +1,115 @@
+"""The ablations and the theory's measurements, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lcpinn.paper import numbers
+from lcpinn.study.measure import SHOTS
+from lcpinn.study.report.cells import Cell, Study
+from lcpinn.study.report.markdown import METHODS, NOT_RUN, error, spread, table
+
+Lines = list[str]
+# (what is said of it, family, protocol, change, the paper's ablation and its key)
+Row = tuple[str, str, str, str, tuple[str, str] | None]
+
+_DRAWS = "n_lambda (burgers, 25k steps, 2 seeds)"
+_PRIOR = "prior (burgers, 25k steps, 2 seeds)"
+
+ABLATIONS: dict[str, Sequence[Row]] = {
+    "n-lambda": [
+        (f"burgers, {n} λ a step, half the steps", "burgers", "paper", f"n_lambda={n}",
+         (_DRAWS, str(n)))
+        for n in (1, 4, 16)
+    ],
+    "prior": [
+        ("burgers, simplex, half the steps", "burgers", "paper", "n_lambda=4", None),
+        ("burgers, uniform cube, half the steps", "burgers", "paper", "prior=cube",
+         (_PRIOR, "uniform")),
+        ("burgers, log-uniform cube, half the steps", "burgers", "paper", "prior=log-cube",
+         (_PRIOR, "log-uniform")),
+        ("helmholtz-1d, k uniform", "helmholtz-1d", "paper", "", None),
+        ("helmholtz-1d, k log-uniform", "helmholtz-1d", "paper", "prior=log-uniform", None),
+    ],
+    "conditioning": [
+        ("helmholtz-1d, FiLM", "helmholtz-1d", "paper", "",
+         ("conditioning helmholtz-1d", "film+lbfgs")),
+        ("helmholtz-1d, concat", "helmholtz-1d", "paper", "conditioning=concat",
+         ("conditioning helmholtz-1d", "concat")),
+        ("burgers, concat", "burgers", "paper", "", ("conditioning burgers", "concat")),
+        ("burgers, FiLM", "burgers", "paper", "conditioning=film",
+         ("conditioning burgers", "film+lbfgs")),
+    ],
+    "lbfgs": [
+        (f"{family}, {words}", family, "paper", change, None)
+        for family in ("helmholtz-1d", "schrodinger-1d")
+        for words, change in (("Adam, then L-BFGS", ""), ("Adam alone", "no-lbfgs"))
+    ],
+    "optimiser": [
+        ("helmholtz-1d, network of `fast`, Gauss-Newton", "helmholtz-1d", "fast", "", None),
+        ("helmholtz-1d, network of `fast`, Adam and L-BFGS", "helmholtz-1d", "fast", "by-adam",
+         None),
+    ],
+}  # fmt: skip
+
+
+def ablation_table(study: Study, name: str) -> Lines:
+    """The runs of one ablation, beside the paper's where it has them."""
+    rows = []
+    for words, family, protocol, change, theirs in ABLATIONS[name]:
+        rows.append([words, _paper(theirs), spread(study.cell(family, protocol, change))])
+    return table(["setting", "paper", "ours"], rows)
+
+
+def _paper(key: tuple[str, str] | None) -> str:
+    if key is None:
+        return "–"
+    found = numbers()["ablations"][key[0]][key[1]]
+    mean, std = found if isinstance(found, list) else (found, None)
+    return error(mean) if std is None else f"{error(mean)} ± {error(std)}"
+
+
+def shots_table(study: Study) -> Lines:
+    """The error of the mean over K weightings."""
+    theirs = numbers()["ablations"]["shots (burgers, K -> rel_l2)"]
+    head = ["K", "burgers, paper"]
+    columns = [(f, p) for f in ("burgers", "buckley-leverett") for p in ("paper", "fast")]
+    head += [f"{family}, {METHODS[protocol]}" for family, protocol in columns]
+    rows = []
+    for shots in SHOTS:
+        found = theirs.get(str(shots))
+        row = [str(shots), "–" if found is None else error(found)]
+        for family, protocol in columns:
+            each = [m[str(shots)] for m in study.measures(family, protocol, "shots")]
+            row.append(spread(Cell.of(each)) if each else NOT_RUN)
+        rows.append(row)
+    return table(head, rows)
+
+
+def invariance_table(study: Study) -> Lines:
+    """How far answers differ between weightings, beside the size of the solution."""
+    theirs = numbers()["ablations"][
+        "lambda spread (burgers, K=200, per-point std / mean magnitude)"
+    ]
+    head = ["network", "mean deviation", "relative to the solution", "paper, relative",
+            "error of the mean", "of the worst weighting"]  # fmt: skip
+    rows = []
+    for family in ("burgers", "buckley-leverett"):
+        for protocol in ("paper", "fast"):
+            found = study.measures(family, protocol, "invariance")
+            slices = study.measures(family, protocol, "slices")
+            rows.append(
+                [
+                    f"{family}, {METHODS[protocol]}",
+                    error(float(np.mean([m["deviation"] for m in found]))) if found else NOT_RUN,
+                    error(float(np.mean([m["relative"] for m in found]))) if found else NOT_RUN,
+                    error(theirs["relative"])
+                    if (family, protocol) == ("burgers", "paper")
+                    else "–",
+                    spread(study.cell(family, protocol)),
+                    spread(Cell.of([max(s) for s in slices])) if slices else NOT_RUN,
+                ]
+            )
+    return table(head, rows)

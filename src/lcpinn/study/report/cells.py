@@ -1,0 +1,146 @@
+"""Numbers out of records: what a method reached over its seeds, beside what the paper reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lcpinn.paper import numbers
+from lcpinn.study.plan import EXPERIMENTS, needed, one_method
+from lcpinn.study.run import Run
+from lcpinn.study.store import Store
+
+Record = Mapping[str, Any]
+WITHIN = 2.0  # standard deviations within which two results agree,
+ALIKE = 3.0  # and the factor, since some deviations are as large as their means
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean and standard deviation over seeds, and what a network took."""
+
+    mean: float
+    std: float
+    seeds: int
+    seconds: float | None = None  # of one training
+    at_once: int = 1
+    device: str = ""
+
+    @staticmethod
+    def of(values: Iterable[float], **more: Any) -> Cell:
+        found = list(values)
+        return Cell(float(np.mean(found)), float(np.std(found)), len(found), **more)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The records of a budget's runs."""
+
+    budget: str
+    records: Mapping[str, Record]
+
+    @staticmethod
+    def read(store: Store, budget: str) -> Study:
+        runs = needed(EXPERIMENTS.values(), budget)
+        found = {run.name: store.record(run) for run in runs}
+        return Study(budget, {name: r for name, r in found.items() if r is not None})
+
+    @cached_property
+    def missing(self) -> list[Run]:
+        every = needed(EXPERIMENTS.values(), self.budget)
+        return [run for run in every if run.name not in self.records]
+
+    def runs(self, family: str, protocol: str, change: str = "") -> list[Record]:
+        """The records of a method, in the order of seeds and settings."""
+        every = one_method(family, protocol, self.budget, change=change)
+        return [self.records[run.name] for run in every if run.name in self.records]
+
+    def first(self, family: str, protocol: str) -> Record | None:
+        return next(iter(self.runs(family, protocol)), None)
+
+    def cell(self, family: str, protocol: str, change: str = "") -> Cell | None:
+        """The grid mean of a method: of each seed over all of its settings, then over seeds."""
+        settings = {str(r.at) for r in one_method(family, protocol, self.budget, change=change)}
+        seeds: dict[int, list[Record]] = {}
+        for record in self.runs(family, protocol, change):
+            seeds.setdefault(record["run"]["seed"], []).append(record)
+        whole = [own for own in seeds.values() if len(own) == len(settings)]
+        if not whole:
+            return None
+        means = [float(np.mean([r["error"]["mean"] for r in own])) for own in whole]
+        return Cell.of(means, **_cost([r for own in whole for r in own]))
+
+    def at(self, family: str, protocol: str, **lam: float) -> Cell | None:
+        """A method's error at one setting of the coefficients."""
+        found = []
+        for record in self.runs(family, protocol):
+            rows = record["error"]["grid"]
+            found += [
+                r["error"] for r in rows if all(math.isclose(r[n], v) for n, v in lam.items())
+            ]
+        return Cell.of(found) if found else None
+
+    def measures(self, family: str, protocol: str, name: str, change: str = "") -> list[Any]:
+        """A further measure of each seed's run, where it has it."""
+        records = self.runs(family, protocol, change)
+        return [r["measures"][name] for r in records if name in r["measures"]]
+
+
+def _cost(records: list[Record]) -> dict[str, Any]:
+    """The mean time of a training, and where it ran."""
+    devices = sorted({record["device"] for record in records})
+    return {
+        "seconds": float(np.mean([record["seconds"]["total"] for record in records])),
+        "at_once": max(record["at_once"] for record in records),
+        "device": "; ".join(devices),
+    }
+
+
+def paper_cell(family: str, protocol: str) -> Cell | None:
+    """The paper's numbers of a method, if it has any; its seconds are per training."""
+    row = numbers()["tables"][family]["rows"].get("lc-pinn" if protocol == "paper" else protocol)
+    if row is None:
+        return None
+    minutes = row.get("wall_minutes")
+    seconds = None if minutes is None else 60 * minutes
+    return Cell(row["mean"], row["std"], row.get("seeds", 4), seconds)
+
+
+def paper_at(family: str, protocol: str, parameter: str, value: float) -> Cell | None:
+    rows = numbers()["tables"][f"{family}-per-{parameter}"]["rows"]
+    method = "lc-pinn" if protocol == "paper" else protocol
+    for text, row in rows.items():
+        if text != "mean" and math.isclose(float(text), value) and method in row:
+            mean, std = row[method]
+            return Cell(mean, std, 4)
+    return None
+
+
+def verdict(ours: Cell | None, paper: Cell | None) -> str:
+    """Whether two results of one method agree; a factor where they do not, or hardly."""
+    if ours is None:
+        return "not run"
+    if paper is None:
+        return "not in the paper"
+    near = abs(ours.mean - paper.mean) <= WITHIN * max(ours.std, paper.std)
+    alike = 1 / ALIKE <= ours.mean / paper.mean <= ALIKE
+    if near and alike:
+        return "agrees"
+    factor = compared(ours, paper)
+    return f"within the deviations, but {factor}" if near else factor
+
+
+def compared(ours: Cell, paper: Cell) -> str:
+    """By which factor the means differ."""
+    if ours.mean < paper.mean:
+        return f"{_times(paper.mean / ours.mean)} lower"
+    return f"{_times(ours.mean / paper.mean)} higher"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 100 else f"10^{math.log10(ratio):.0f} times"

@@ -1,0 +1,51 @@
+"""Words and tables of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lcpinn.study.report.cells import Cell
+
+NOT_RUN = "not run"
+METHODS = {
+    "paper": "LC-PINN",
+    "fast": "LC-PINN by `fast`",
+    "pi-deeponet": "PI-DeepONet",
+    "sa-pinn": "SA-PINN",
+    "relobralo": "ReLoBRaLo",
+    "causal-pinn": "Causal-PINN",
+    "fno": "FNO",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Numbers to the right, words to the left."""
+    marks = ["---", *["---:"] * (len(head) - 1)]
+    lines = [head, marks, *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def error(value: float | None) -> str:
+    return NOT_RUN if value is None else f"{value:.2e}".replace("e-0", "e-").replace("e+00", "")
+
+
+def spread(cell: Cell | None) -> str:
+    """Mean ± standard deviation, and over how many seeds where they are not four."""
+    if cell is None:
+        return NOT_RUN
+    seeds = "" if cell.seeds == 4 else f" ({cell.seeds} seed{'s' * (cell.seeds != 1)})"
+    return f"{error(cell.mean)} ± {error(cell.std)}{seeds}"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{seconds / 60:.1f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+def cost(cell: Cell | None) -> str:
+    """The time of one training; of several at once, its share."""
+    if cell is None:
+        return NOT_RUN
+    shared = f", 1 of {cell.at_once}" if cell.at_once > 1 else ""
+    return f"{duration(cell.seconds)}{shared}"

@@ -1,0 +1,121 @@
+"""Where runs are kept: models in a working directory, what was measured of them in small files.
+
+A run is over once its record is there. Several processes, on one machine or on several that share
+the directories, may work on the same study: a run belongs to whoever made its claim, as long as
+that process shows that it is alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from lcpinn.errors import LcpinnError
+from lcpinn.files import read_json, write_json
+from lcpinn.study.run import Run
+
+BEAT = 10.0  # seconds between signs of life
+STALE = 6 * BEAT  # without one for so long, a claim is void
+
+
+@dataclass(frozen=True)
+class Store:
+    """`work` has a directory for every run, `results` the records."""
+
+    work: Path
+    results: Path
+
+    def directory(self, run: Run) -> Path:
+        return self.work / run.name
+
+    def model(self, run: Run) -> Path:
+        return self.directory(run) / "model.safetensors"
+
+    def record(self, run: Run) -> dict[str, Any] | None:
+        """What was measured of a run, if it is over."""
+        file = self.results / f"{run.name}.json"
+        return read_json(file) if file.exists() else None
+
+    def write(self, run: Run, record: dict[str, Any]) -> None:
+        self.results.mkdir(parents=True, exist_ok=True)
+        write_json(self.results / f"{run.name}.json", record)
+
+    def is_over(self, run: Run) -> bool:
+        return (self.results / f"{run.name}.json").exists()
+
+    def is_trained(self, run: Run) -> bool:
+        return self.is_over(run) or self.model(run).exists()
+
+    @contextlib.contextmanager
+    def claim(self, runs: Iterable[Run]) -> Iterator[list[Run]]:
+        """Those of the runs that nobody else works on; they are given up at the end."""
+        owner = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
+        held = [run for run in runs if self._take(run, owner)]
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT):
+                for run in held:
+                    if self._owner(run) == owner:
+                        with contextlib.suppress(OSError):
+                            os.utime(self._claim(run))
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield held
+        finally:
+            over.set()
+            thread.join()
+            for run in held:
+                # After a long sleep of this machine the claim may be somebody else's.
+                if self._owner(run) == owner:
+                    self._claim(run).unlink(missing_ok=True)
+
+    def _claim(self, run: Run) -> Path:
+        return self.work / f"{run.name}.claim"
+
+    def _owner(self, run: Run) -> str | None:
+        try:
+            return self._claim(run).read_text()
+        except OSError:
+            return None
+
+    def _take(self, run: Run, owner: str) -> bool:
+        file = self._claim(run)
+        with self._alone():
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > STALE:
+                    file.unlink()
+            try:
+                with file.open("x") as stream:
+                    stream.write(owner)
+            except FileExistsError:
+                return False
+        return True
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time, so that a stale claim is not taken over twice.
+
+        The lock is gone with the process that holds it.
+        """
+        import fcntl  # only here: there is none on Windows, where the rest of the library works
+
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+            stream = (self.work / ".claims").open("w")
+        except OSError as error:
+            raise LcpinnError(f"cannot write to {self.work}: {error.strerror}") from None
+        with stream:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,242 @@
+"""The page of the study: cells out of records, what is said of them, and that it is current."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lcpinn.cli import app
+from lcpinn.families import FAMILIES
+from lcpinn.paper import numbers
+from lcpinn.plot.style import save
+from lcpinn.study.plan import EXPERIMENTS, methods, needed, one_method
+from lcpinn.study.report import figures, tables
+from lcpinn.study.report.ablations import ABLATIONS, ablation_table, shots_table
+from lcpinn.study.report.cells import Cell, Study, compared, paper_at, paper_cell, verdict
+from lcpinn.study.report.markdown import cost, duration, error, spread, table
+from lcpinn.study.report.page import text
+from lcpinn.study.store import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+STORE = Store(ROOT / "runs" / "study", ROOT / "results" / "study")
+
+
+@pytest.fixture(scope="module")
+def study():
+    return Study.read(STORE, "full")
+
+
+# -- The page and the records that are in the repository ------------------------------------------
+
+
+def test_the_page_is_that_of_the_records(study):
+    page = ROOT / "docs" / "reproduction.md"
+    assert page.read_text(encoding="utf-8") == text(study, "reproduction")
+
+
+def test_the_figures_of_the_page_are_there(study):
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    for name in figures.FIGURES:
+        for suffix in ("png", "svg"):
+            assert f"reproduction/{name}.{suffix}" in page
+            assert (ROOT / "docs" / "reproduction" / f"{name}.{suffix}").exists()
+
+
+def test_records_are_of_planned_runs():
+    """A record under another name than its run's would never be read."""
+    known = {run.name for run in needed(EXPERIMENTS.values(), "full")}
+    files = [file.stem for file in STORE.results.glob("*.json")]
+    assert files
+    assert set(files) <= known
+    for file in STORE.results.glob("*.json"):
+        assert file.stat().st_size < 100_000
+
+
+def test_records_hold_what_ran(study):
+    for record in study.records.values():
+        run = record["run"]
+        assert record["protocol"] == run["protocol"]
+        assert record["seed"] == run["seed"]
+        assert record["device"]
+        assert record["versions"]["jax"]
+        assert record["seconds"]["total"] > 0
+
+
+def test_lc_pinn_lands_where_the_paper_says(study):
+    """Residual-only training by the paper's protocol, where the page says 'within'."""
+    for family in ("schrodinger-1d", "burgers"):
+        ours, theirs = study.cell(family, "paper"), paper_cell(family, "paper")
+        assert ours.seeds == 4
+        assert ours.mean <= theirs.mean + 2 * theirs.std
+
+
+# -- Cells ---------------------------------------------------------------------------------------
+
+
+def record(run, error, seconds=10.0, **measures):
+    names = FAMILIES[run.family]().parameters.names
+    grid = [{**dict.fromkeys(names, 1.0), **run.at, "error": error}]
+    return {
+        "run": run.to_json(),
+        "protocol": run.protocol,
+        "error": {"mean": error, "grid": grid},
+        "seconds": {"total": seconds},
+        "at_once": 1,
+        "device": "some device",
+        "measures": measures,
+        "stopped": [],
+    }
+
+
+def of(runs_and_errors, budget="full"):
+    return Study(budget, {run.name: record(run, *more) for run, *more in runs_and_errors})
+
+
+def test_a_seed_counts_with_all_of_its_settings():
+    runs = one_method("helmholtz-1d", "sa-pinn", "full")
+    first = [run for run in runs if run.seed == 0]
+    second = [run for run in runs if run.seed == 1][:-1]  # one setting is missing
+    made = of([(run, 1.0 + i) for i, run in enumerate(first)] + [(run, 100.0) for run in second])
+    cell = made.cell("helmholtz-1d", "sa-pinn")
+    assert (cell.mean, cell.std, cell.seeds) == (3.0, 0.0, 1)
+    assert made.at("helmholtz-1d", "sa-pinn", k=3.25) == Cell(51.0, 49.0, 2)
+    assert made.cell("helmholtz-1d", "relobralo") is None
+
+
+def test_mean_and_deviation_over_seeds():
+    runs = one_method("burgers", "paper", "full")
+    cell = of(zip(runs, (1.0, 2.0, 3.0, 4.0), strict=True)).cell("burgers", "paper")
+    assert cell.mean == 2.5
+    assert cell.std == pytest.approx(np.std([1, 2, 3, 4]))
+    assert (cell.seconds, cell.device) == (10.0, "some device")
+
+
+def test_the_papers_cells():
+    assert paper_cell("helmholtz-1d", "paper").mean == 9.39e-4
+    assert paper_cell("helmholtz-1d", "paper").seconds == 60 * 65.9
+    assert paper_cell("helmholtz-1d", "fno") is None
+    assert paper_at("helmholtz-1d", "relobralo", "k", 3.25) == Cell(7.04e-5, 2.31e-5, 4)
+    assert paper_at("helmholtz-1d", "relobralo", "k", 4.0) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "says"),
+    [
+        (Cell(1.1e-3, 1e-4, 4), Cell(1e-3, 1e-4, 4), "agrees"),
+        (Cell(1.5e-3, 1e-4, 4), Cell(1e-3, 1e-4, 4), "1.5 times higher"),
+        (Cell(1e-5, 1e-6, 4), Cell(1e-3, 1e-4, 4), "10^2 times lower"),
+        # A deviation as large as the mean makes anything below it 'agree': a factor says more.
+        (Cell(1e-6, 1e-7, 4), Cell(1e-4, 1e-4, 4), "within the deviations, but 10^2 times lower"),
+        (None, Cell(1e-3, 1e-4, 4), "not run"),
+        (Cell(1e-3, 1e-4, 4), None, "not in the paper"),
+    ],
+)
+def test_verdicts(ours, paper, says):
+    assert verdict(ours, paper) == says
+
+
+def test_factors():
+    assert compared(Cell(2.0, 0, 1), Cell(1.0, 0, 1)) == "2 times higher"
+    assert compared(Cell(1.0, 0, 1), Cell(3e4, 0, 1)) == "10^4 times lower"
+
+
+# -- Tables --------------------------------------------------------------------------------------
+
+
+def test_numbers_in_words():
+    assert error(1.234e-5) == "1.23e-5"
+    assert error(1.0) == "1.00"
+    assert error(None) == "not run"
+    assert spread(Cell(1e-3, 2e-4, 4)) == "1.00e-3 ± 2.00e-4"
+    assert spread(Cell(1e-3, 2e-4, 1)) == "1.00e-3 ± 2.00e-4 (1 seed)"
+    assert spread(None) == "not run"
+    assert duration(90) == "90 s"
+    assert duration(600) == "10.0 min"
+    assert cost(Cell(1, 0, 4, 30.0, 20)) == "30 s, 1 of 20"
+    assert table(["a", "b"], [["1", "2"]]) == ["| a | b |", "| --- | ---: |", "| 1 | 2 |"]
+
+
+def test_every_row_of_the_papers_tables_is_there(study):
+    for family in FAMILIES:
+        rows = numbers()["tables"][family]["rows"]
+        lines = tables.family_table(study, family)
+        assert len(lines) == 2 + len(rows) + 1  # and `fast`
+        assert len(methods(family)) == len(rows) + 1
+
+
+def test_amortisation_by_hand():
+    """K* = T_lc / T_baseline, A(100) = 100 T_baseline / T_lc, the most accurate marked."""
+    lc = [(run, 1e-3, 60.0) for run in one_method("burgers", "paper", "full")]
+    causal = [(run, 1e-2, 20.0) for run in one_method("burgers", "causal-pinn", "full")]
+    sa = [(run, 5e-3, 30.0) for run in one_method("burgers", "sa-pinn", "full")]
+    made = of([*lc, *causal, *sa])
+    assert tables.most_accurate(made, "burgers") == "sa-pinn"
+    rows = [line for line in tables.amortisation_table(made) if line.startswith("| burgers")]
+    cells = {row.split(" | ")[1]: row.strip("| ").split(" | ") for row in rows}
+    assert cells["Causal-PINN"][4:6] == ["3", "33.3"]
+    assert cells["SA-PINN **(most accurate)**"][4:6] == ["2", "50"]
+    assert cells["Causal-PINN"][3] == "3.5"  # the paper's own
+    assert cells["FNO"][4:6] == ["not run", "not run"]
+
+
+def test_a_missing_cell_says_so():
+    nothing = Study("full", {})
+    page = text(nothing, "reproduction")
+    assert "0 of" in page
+    assert page.count("not run") > 100
+    assert "nan" not in page
+    for draw, _ in figures.FIGURES.values():
+        assert draw(nothing) is None
+
+
+def test_ablations_name_runs_of_the_plan():
+    known = {run.kind for run in needed(EXPERIMENTS.values(), "full")}
+    for rows in ABLATIONS.values():
+        for _, family, protocol, change, _ in rows:
+            assert (family, protocol, "full", change) in known
+    assert set(ABLATIONS) <= set(EXPERIMENTS)
+
+
+def test_shots_of_every_seed():
+    runs = one_method("burgers", "paper", "full")
+    shots = {str(k): 1.0 / k for k in (1, 5, 25, 50, 100, 200, 400)}
+    made = Study("full", {run.name: record(run, 1e-3, shots=shots) for run in runs})
+    row = next(line for line in shots_table(made) if line.startswith("| 25 |"))
+    assert row.split(" | ")[1:3] == ["3.51e-3", "4.00e-2 ± 0.00"]
+    assert "not run" in ablation_table(made, "n-lambda")[2]
+
+
+# -- The command ---------------------------------------------------------------------------------
+
+
+def test_rendering_alone_runs_nothing(tmp_path):
+    out = tmp_path / "page.md"
+    args = ["reproduce", "--render-only", "--work", tmp_path / "w", "--results", tmp_path / "r"]
+    found = CliRunner().invoke(app, [*map(str, args), "--report", str(out), "--json"])
+    assert found.exit_code == 0
+    assert json.loads(found.stdout)["over"] == 0
+    assert "0 of" in out.read_text(encoding="utf-8")
+    assert not (tmp_path / "w").exists()
+
+
+def test_listing_counts_what_is_there():
+    args = ["reproduce", "burgers", "--list", "--budget", "full", "--json"]
+    found = CliRunner().invoke(app, [*args, "--results", str(STORE.results)])
+    (row,) = json.loads(found.stdout)
+    assert row["runs"] == len(EXPERIMENTS["burgers"].runs("full"))
+    assert 0 < row["over"] <= row["runs"]
+
+
+@pytest.mark.parametrize("args", [["nothing"], ["--budget", "huge"]])
+def test_unknown_names_are_refused(args):
+    found = CliRunner().invoke(app, ["reproduce", *args])
+    assert found.exit_code == 2
+    assert found.stderr.startswith("lcpinn: there is no ")
+
+
+def test_a_figure_is_the_same_file_twice(study, tmp_path):
+    """So that rendering again changes nothing in the repository."""
+    once, again = (save(figures.spread(study), tmp_path / f"{i}.svg") for i in (1, 2))
+    assert once.read_bytes() == again.read_bytes()
