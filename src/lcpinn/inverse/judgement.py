@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -93,7 +93,9 @@ class Judgement:
         whole[:, self.data.free] = found
         settings, names = np.unique(whole, axis=0), self.family.parameters.names
         some = settings[np.unique([0, len(settings) // 2, len(settings) - 1])]
-        named = [dict(zip(names, map(float, lam), strict=True)) for lam in some]
+        named: list[dict[str, Any]] = [
+            dict(zip(names, map(float, lam), strict=True)) for lam in some
+        ]
         return float(np.max([solution.estimate(**setting).error for setting in named]))
 
     def _network_rows(self) -> float:

@@ -28,11 +28,15 @@ def figure(solution: Solution, report: Mapping[str, Any], truth: Sequence[float]
     errors = [np.nan if row["error"] is None else row["error"] for row in rows]
     drawn = Figure(figsize=(0.75 * DOUBLE, 2.8))
     axis = drawn.subplots()
-    alone: dict[str, Any] = {"marker": "o"} if len(rows) == 1 else {}
+    single = len(rows) == 1  # a point and no curve: a ring around the estimate is the true error
+    point: dict[str, Any] = {"marker": "o", "linestyle": "none"} if single else {}
+    ring = {**point, "markersize": 11, "mfc": "none", "mew": 2} if single else {}
     if truth is not None:
-        axis.plot(along, truth, color=COLOURS[1], lw=2.5, alpha=0.5, label="true", **alone)
-    axis.plot(along, errors, label="estimated", **line(0), **alone)
-    if report["worst"] is not None:
+        axis.plot(along, truth, color=COLOURS[1], lw=2.5, alpha=0.5, label="true", **ring)
+    axis.plot(along, errors, label="estimated", **(line(0) | point))
+    if single:
+        axis.set(xticks=[], xlim=(-1, 1))
+    elif report["worst"] is not None:
         worst = rows.index(report["worst"])
         at = report["worst"]["at"]
         text = ", ".join(filter(None, ("worst", setting(tuple(at), tuple(at.values())))))
@@ -41,7 +45,7 @@ def figure(solution: Solution, report: Mapping[str, Any], truth: Sequence[float]
         axis.axhline(report["tolerance"], color="0.4", ls="--", lw=1, label="tolerance")
     if len(free) == 1 and family.parameters.axes[family.parameters.names.index(free[0])].log:
         axis.set_xscale("log")
-    axis.set(xlabel=symbol(free[0]) if len(free) == 1 else "setting")
+    axis.set(xlabel=symbol(free[0]) if len(free) == 1 else "" if single else "setting")
     axis.set(ylabel="relative $L^2$ error")
     axis.set_title(f"{family.name}, {solution.protocol.name}")
     logarithmic(axis)
