@@ -12,7 +12,7 @@ demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in r
 	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
 
 test: lint types browser-for-tests  ## lint, check types, run the tests
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: .venv/.dev  ## ruff
 	.venv/bin/ruff check .

@@ -1,9 +1,9 @@
 """What the README says is so: its code runs, its commands exist, its table is that of results/."""
 
 import re
-import shlex
 from pathlib import Path
 
+import documents
 import pytest
 import typer
 
@@ -17,7 +17,7 @@ DESIGN = (ROOT / "docs" / "design.md").read_text()
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.M | re.S)
+    return documents.blocks(TEXT, language)
 
 
 # The code
@@ -56,8 +56,7 @@ def test_the_page_is_that_of_the_example():
 
 
 def commands():
-    lines = [line for block in blocks("bash") for line in block.splitlines()]
-    return [shlex.split(line, comments=True) for line in lines]
+    return documents.commands(TEXT)
 
 
 def test_commands_and_their_options_exist():
