@@ -92,6 +92,9 @@ def finished(dask, tmp_path_factory):
     home, lines = tmp_path_factory.mktemp("study"), []
     store = Store(home / "work", home / "results")
     doomed, _ = dask.worker("first"), dask.worker("second")
+    # One that joins late might find nothing left to do.
+    with distributed.Client(dask.address) as client:
+        client.wait_for_workers(2, timeout=120)
     returned = []
     work = lambda: returned.append(execute_on(dask.address, [*RUNS, BAD], store, say=lines.append))
     thread = threading.Thread(target=work)

@@ -1,5 +1,7 @@
 """Gauss-Newton: steps against dense least squares, and what it must survive."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,7 +175,7 @@ def test_the_first_correction_is_geodesic_acceleration():
 
 def test_half_of_the_cores_that_may_be_used(monkeypatch):
     """In a container that is pinned to two cores BLAS gets one, however many the machine has."""
-    monkeypatch.setattr(gauss_newton.os, "sched_getaffinity", lambda _: {3, 4}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 4}, raising=False)
     asked = []
     monkeypatch.setattr(gauss_newton, "threadpool_limits", lambda n, user_api: asked.append(n))
     gauss_newton._calm_blas()
