@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lcpinn.paper import numbers
 from lcpinn.study.measure import SHOTS
 from lcpinn.study.report.cells import Cell, Study
-from lcpinn.study.report.markdown import METHODS, NOT_RUN, error, spread, table
+from lcpinn.study.report.markdown import METHODS, NOT_RUN, error, judged, spread, table
 
 Lines = list[str]
 # (what is said of it, family, protocol, change, the paper's ablation and its key)
@@ -58,17 +59,22 @@ ABLATIONS: dict[str, Sequence[Row]] = {
 def ablation_table(study: Study, name: str) -> Lines:
     """The runs of one ablation, beside the paper's where it has them."""
     rows = []
-    for words, family, protocol, change, theirs in ABLATIONS[name]:
-        rows.append([words, _paper(theirs), spread(study.cell(family, protocol, change))])
+    for words, family, protocol, change, key in ABLATIONS[name]:
+        ours, theirs = study.cell(family, protocol, change), _paper(key)
+        said = "–" if theirs is None else error(theirs.mean)
+        if theirs is not None and theirs.std:
+            said = spread(replace(theirs, seeds=4))
+        rows.append([words, said, judged(ours, theirs)])
     return table(["setting", "paper", "ours"], rows)
 
 
-def _paper(key: tuple[str, str] | None) -> str:
+def _paper(key: tuple[str, str] | None) -> Cell | None:
+    """The paper's number, with its deviation where it prints one."""
     if key is None:
-        return "–"
+        return None
     found = numbers()["ablations"][key[0]][key[1]]
-    mean, std = found if isinstance(found, list) else (found, None)
-    return error(mean) if std is None else f"{error(mean)} ± {error(std)}"
+    mean, std = found if isinstance(found, list) else (found, 0.0)
+    return Cell(mean, std, 2)
 
 
 def shots_table(study: Study) -> Lines:
@@ -81,9 +87,11 @@ def shots_table(study: Study) -> Lines:
     for shots in SHOTS:
         found = theirs.get(str(shots))
         row = [str(shots), "–" if found is None else error(found)]
-        for family, protocol in columns:
+        for column in columns:
+            family, protocol = column
             each = [m[str(shots)] for m in study.measures(family, protocol, "shots")]
-            row.append(spread(Cell.of(each)) if each else NOT_RUN)
+            beside = Cell(found, 0.0, 4) if found is not None and column == columns[0] else None
+            row.append(judged(Cell.of(each) if each else None, beside))
         rows.append(row)
     return table(head, rows)
 

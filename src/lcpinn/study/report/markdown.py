@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lcpinn.study.report.cells import Cell
+from lcpinn.study.report.cells import Cell, verdict
 
 NOT_RUN = "not run"
 METHODS = {
@@ -35,6 +35,13 @@ def spread(cell: Cell | None) -> str:
         return NOT_RUN
     seeds = "" if cell.seeds == 4 else f" ({cell.seeds} seed{'s' * (cell.seeds != 1)})"
     return f"{error(cell.mean)} ± {error(cell.std)}{seeds}"
+
+
+def judged(ours: Cell | None, paper: Cell | None) -> str:
+    """Our result, and how it compares where the paper has one."""
+    if ours is None or paper is None:
+        return spread(ours)
+    return f"{spread(ours)}, {verdict(ours, paper)}"
 
 
 def duration(seconds: float | None) -> str:

@@ -101,7 +101,7 @@ def _head(study: Study) -> Lines:
         "time marked '1 of n' is a share of such a program. Several programs shared the GPU, so "
         "that times compare methods within a family, and no more. 'Agrees' means: the means are "
         f"within {WITHIN:g} standard deviations, the larger of the two, and within a factor of "
-        f"{ALIKE:g}.",
+        f"{ALIKE:g}. Where a result differs and no reason is given, none is known.",
     ]
 
 
@@ -264,7 +264,8 @@ def _ablations(study: Study, folder: str) -> Lines:
     lines = ["## Ablations", "", "### The number of weightings in the mean", ""]
     lines += [*shots_table(study), ""]
     for name in ABLATIONS:
-        lines += [f"### {EXPERIMENTS[name].title.removeprefix('Ablation: ')}", ""]
+        title = EXPERIMENTS[name].title.removeprefix("Ablation: ")
+        lines += [f"### {title[:1].upper()}{title[1:]}", ""]
         lines += [*ablation_table(study, name), ""]
     return lines[:-1]
 

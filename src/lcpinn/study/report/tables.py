@@ -6,7 +6,16 @@ from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
 from lcpinn.study.plan import methods
 from lcpinn.study.report.cells import Cell, Study, compared, paper_at, paper_cell, verdict
-from lcpinn.study.report.markdown import METHODS, NOT_RUN, cost, duration, error, spread, table
+from lcpinn.study.report.markdown import (
+    METHODS,
+    NOT_RUN,
+    cost,
+    duration,
+    error,
+    judged,
+    spread,
+    table,
+)
 
 Lines = list[str]
 PER = {"helmholtz-1d": "k", "schrodinger-1d": "alpha"}
@@ -54,7 +63,7 @@ def per_table(study: Study, family: str) -> Lines:
         for method in named:
             theirs = paper_at(family, method, parameter, float(value))
             row += ["–" if theirs is None else spread(theirs)]
-            row += [spread(study.at(family, method, **{parameter: float(value)}))]
+            row += [judged(study.at(family, method, **{parameter: float(value)}), theirs)]
         rows.append([*row, spread(study.at(family, "fast", **{parameter: float(value)}))])
     return table(head, rows)
 
