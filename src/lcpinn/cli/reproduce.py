@@ -48,8 +48,13 @@ def reproduce(
         Path, typer.Option(metavar="DIR", help="Models and checkpoints of the runs.")
     ] = Path("runs/study"),
     results: Annotated[
-        Path, typer.Option(metavar="DIR", help="The small records of finished runs.")
-    ] = Path("results/study"),
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The small records of finished runs; default: results/study for full, "
+            "else in --work.",
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -73,7 +78,8 @@ def reproduce(
     """
     experiments = chosen(names or ())
     runs = needed(experiments, budget)
-    store = Store(work, results)
+    kept = Path("results/study") if budget == "full" else work / "records"
+    store = Store(work, results or kept)
     if listed:
         _show(experiments, budget, store, as_json)
         return
@@ -91,7 +97,7 @@ def reproduce(
     if as_json:
         print_json({"runs": len(runs), "over": over, "page": None if page is None else str(page)})
     else:
-        tables.fact(stdout(), "runs", f"{over} of {len(runs)} in {results}")
+        tables.fact(stdout(), "runs", f"{over} of {len(runs)} in {store.results}")
         if page is not None:
             tables.fact(stdout(), "page", str(page))
     if failed:
