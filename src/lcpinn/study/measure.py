@@ -88,13 +88,16 @@ def _against(solution: Solution, reference: Any) -> float:
 def _field(solution: Solution) -> dict[str, Any]:
     """The solution and its error on a line or a plane, at the coefficients of the paper's grid."""
     family = solution.family
-    num = {1: 101}.get(family.domain.dim, 40)
     names, ranges = family.domain.names, [*family.domain.ranges.values()]
-    axes = [np.linspace(low, high, num) for low, high in ranges[:2]]
+    settings = grid_values(family)
+    # A front can be a hundredth of the domain wide: where there is one picture, it is a finer one.
+    # The second coordinate has a point in its middle, or a front that stands there goes unseen.
+    nums = (101,) if len(names) == 1 else (41, 121) if len(settings) == 1 else (40, 40)
+    axes = [np.linspace(*span, num) for span, num in zip(ranges, nums, strict=False)]
     rest = [np.array([(low + high) / 2]) for low, high in ranges[2:]]
     points = tensor([*axes, *rest])
     panels = []
-    for lam in grid_values(family):
+    for lam in settings:
         truth = family.truth(points, lam)
         value = solution(**arguments(family, points, lam))
         value = value[family.outputs[0]] if isinstance(value, Mapping) else value
@@ -102,7 +105,7 @@ def _field(solution: Solution) -> dict[str, Any]:
         at = dict(zip(family.parameters.names, map(float, lam), strict=True))
         panels.append({"at": at, "value": packed(value), "error": packed(gap)})
     return {
-        "axes": {name: [*family.domain.ranges[name], num] for name in names[:2]},
+        "axes": {n: [*span, num] for n, span, num in zip(names, ranges, nums, strict=False)},
         "panels": panels,
     }
 
