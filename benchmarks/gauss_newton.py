@@ -33,12 +33,8 @@ from lcpinn.batch import Batch, Sampling, fixed
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
 from lcpinn.optimiser import ladder
-from lcpinn.optimiser.gauss_newton import (
-    _calm_blas,
-    row_scales,
-    rows_and_jacobian,
-    scaled_rows,
-)
+from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
+from lcpinn.optimiser.gauss_newton import _calm_blas
 from lcpinn.optimiser.stage import Setup
 from lcpinn.plot import COLOURS
 from lcpinn.protocol import fast

@@ -14,8 +14,8 @@ from lcpinn.batch import Sampling, fixed
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import Setup, gauss_newton
-from lcpinn.optimiser.gauss_newton import row_scales, rows_and_jacobian, scaled_rows
+from lcpinn.optimiser import Setup, equations, gauss_newton
+from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
 from lcpinn.optimiser.ladder import (
     SOLVERS,
     bend,
@@ -191,7 +191,7 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
     scales = row_scales(setup, unravel(theta), batch)
     found = lambda: jax.jit(lambda v: rows_and_jacobian(setup, unravel, v, batch, scales))(theta)
     whole = found()
-    monkeypatch.setitem(gauss_newton.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
+    monkeypatch.setitem(equations.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
     for one, other in zip(whole, found(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 

@@ -15,7 +15,7 @@ from lcpinn.family import HELP
 from lcpinn.files import read_arrays
 from lcpinn.network import DeepONet, Unseen
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, Supervised
-from lcpinn.optimiser.gauss_newton import scaled_rows
+from lcpinn.optimiser.equations import scaled_rows
 from lcpinn.optimiser.stage import objective
 from lcpinn.optimiser.supervised import relative_error
 from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, shrink, terms
