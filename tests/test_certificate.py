@@ -22,7 +22,7 @@ from lcpinn.cli import app
 from lcpinn.evaluation import true_errors
 from lcpinn.families import FAMILIES
 from lcpinn.jet import expand
-from lcpinn.network import MLP, FiLM
+from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
 
 
@@ -265,9 +265,10 @@ def test_only_where_a_residual_proves_little():
             ("spring", Spring()),
             ("plane", FAMILIES["helmholtz-1d"]()),
             ("ring", Ring()),
+            ("block", FAMILIES["helmholtz-3d"]()),
         )
     }
-    assert asked == {"spring": True, "plane": False, "ring": False}
+    assert asked == {"spring": True, "plane": False, "ring": True, "block": False}
     assert Ring().is_initial_value()
     assert not FAMILIES["helmholtz-2d"]().is_initial_value()
 
@@ -279,6 +280,15 @@ def test_the_worst_setting_is_named():
     found = judge(problem.init(jax.random.PRNGKey(0)))
     assert set(found.at) == {"d"}
     assert found.at["d"] in family.parameters.grid(5)
+
+
+def test_in_training_a_front_stays_unknown(monkeypatch):
+    """Following it takes longer than the steps that it would judge."""
+    monkeypatch.setattr(Estimator, "_march", property(lambda self: pytest.fail("it marches")))
+    problem = Problem(FAMILIES["burgers"](), MLP((4,), "tanh", weights=Concat()), jnp.float64)
+    found = worst_case(problem)(problem.init(jax.random.PRNGKey(0)))
+    assert np.isnan(found.error)
+    assert found.reason
 
 
 # -- Fronts ---------------------------------------------------------------------------------------

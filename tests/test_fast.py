@@ -127,6 +127,34 @@ def test_a_round_that_has_learnt_its_sample_is_redrawn():
         assert not np.isin(after[8:], first).any()
 
 
+def test_the_first_round_may_see_a_part_of_the_rows():
+    """The others join once the part is learnt; which part it is stays the same until then."""
+    growing = dataclasses.replace(SMALL, early=0.3, patience=3)
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(growing))
+        stage = growing.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state, info = stage.init(params, jax.random.PRNGKey(1)), {}
+        assert bool(state["early"])
+        seen = []
+        while bool(state["early"]):
+            state, info = stage.advance(state)
+            assert stage.stopped(state, info) is None
+            seen.append((float(info["loss"]), float(info["validation"])))
+        # A network that has learnt its part: that is why the other rows are needed.
+        assert seen[-2][1] > growing.overfit * seen[-2][0]
+        assert int(state["round"]) == 0
+        for _ in range(4):
+            state, info = stage.advance(state)
+        assert float(info["validation"]) < seen[-2][1] / 10
+        assert not bool(stage_of(setup, SMALL)["early"])  # without being asked, all rows at once
+
+
+def stage_of(setup, phase):
+    params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+    return phase.build(setup).init(params, jax.random.PRNGKey(1))
+
+
 def mark(params):
     """What tells one start from another (the generators all start at zero)."""
     return float(params["layers"][0]["w"][0, 0])
@@ -194,8 +222,49 @@ def test_time_that_is_left_goes_into_further_starts(monkeypatch):
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
         params, note = restarts.finish(state)
-        # 18 seconds for each: the third ends with 8 of 60 left, less than a sixth.
+        # 18 seconds for each: the third ends with 8 left, too few for a fourth.
         assert (mark(params), note) == (mark(starts[3]), "fake, best of 3 starts")
+
+
+def test_a_start_that_crawls_makes_room(monkeypatch):
+    """One that has stopped gaining is left for another, while there is time for as long a one."""
+    timed = dataclasses.replace(SMALL, seconds=60.0)
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(timed))
+        clock = iter(range(1000, 0, -1))
+        stuck = []
+
+        def build(self, setup):
+            def init(params, key):
+                return {"params": params, "step": 0, "held_out": np.full(2, np.inf)}
+
+            def advance(state):
+                step = state["step"] + 10
+                # The first start halves its loss up to its fortieth step; the second goes on.
+                first = mark(state["params"]) == stuck[0]
+                loss = 2.0 ** -(min(step, 40) if first else step)
+                info = {"validation": loss, "seconds_left": float(next(clock))}
+                return {**state, "step": step, "held_out": np.full(2, loss)}, info
+
+            def stopped(state, info):
+                return "done" if state["step"] >= 300 else None
+
+            return Stage(300, init, advance, stopped, lambda state: (state["params"], "fake"))
+
+        monkeypatch.setattr(GaussNewton, "build", build)
+        restarts = Restarts(timed, starts=1, trial=0, most=2).build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        stuck.append(mark(params))
+        state, info = restarts.init(params, jax.random.PRNGKey(5)), {}
+        steps = []
+        while restarts.stopped(state, info) is None:
+            state, info = restarts.advance(state)
+            steps.append(int(state["step"]))
+        # Marks at 30, 50 and 80 steps: by the third it has gained nothing since the second.
+        assert steps[-1] == 80 + 300
+        found, note = restarts.finish(state)
+        assert mark(found) != stuck[0]
+        assert note == "fake, best of 2 starts"
 
 
 def test_an_interrupted_run_ends_bit_identical(tmp_path):

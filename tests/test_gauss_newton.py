@@ -196,6 +196,23 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+def test_no_step_is_longer_than_its_stride():
+    """Rosenbrock from afar: the free step leaps, the other one keeps to its share of theta."""
+    jacobian = lambda v: (banana(v), jax.jacobian(banana)(v))
+
+    def length(stride):
+        step = jax.jit(lambda t, d: ladder_step(banana, jacobian, t, d, stride=stride))
+        theta, damping, longest = jnp.asarray([-1.2, 1.0]), jnp.zeros(()), 0.0
+        for _ in range(12):
+            new, damping, _ = step(theta, damping)
+            longest = max(longest, float(jnp.linalg.norm(new - theta) / jnp.linalg.norm(theta)))
+            theta = new
+        return longest
+
+    assert length(jnp.inf) > 0.2
+    assert 0.01 < length(0.1) <= 0.1
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_rank_deficient_problem_converges(solver):
     # Three parameters of which only one combination matters.

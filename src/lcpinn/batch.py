@@ -219,7 +219,7 @@ def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
 
 def _placed(family: Family, points: np.ndarray | Array, parameters: np.ndarray | Array) -> Array:
     """Interior points moved to where the family wants its rows."""
-    move = jax.vmap(lambda p, lam: family.call("collocate", p, lam))
+    move = jax.jit(jax.vmap(lambda p, lam: family.call("collocate", p, lam)))
     return move(jnp.asarray(points), jnp.asarray(parameters))
 
 

@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
 import jaxlib.version
+from jax.stages import Compiled, Lowered
 
 from lcpinn.reference.cache import cache_directory
 
@@ -47,6 +49,17 @@ def compiling_quickly(wanted: bool = True) -> Iterator[None]:
         yield
     finally:
         jax.config.update("jax_disable_most_optimizations", before)
+
+
+def in_background(lowered: Lowered) -> Callable[[], Compiled]:
+    """Begin to compile at once; the result waits for the program.
+
+    The compiler leaves Python free, so that other programs can be traced and compiled meanwhile.
+    """
+    thread = ThreadPoolExecutor(1)
+    program = thread.submit(lowered.compile)
+    thread.shutdown(wait=False)
+    return program.result
 
 
 def compilation_directory() -> Path:

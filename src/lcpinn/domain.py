@@ -21,6 +21,7 @@ from lcpinn.prior import (
     checked_count,
     checked_range,
     floating,
+    host_or_device,
     tensor,
     tensor_rule,
     unit_gauss,
@@ -135,7 +136,7 @@ class Box:
 
     def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s."""
-        return _scale(self.coordinates, floating(unit), jnp)
+        return _scale(self.coordinates, *host_or_device(unit))
 
     def normalise(self, points: ArrayLike) -> Float[Array, "*batch dim"]:
         """Points as the network sees them, 2 to_unit(points) - 1, in [-1, 1]."""

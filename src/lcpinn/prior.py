@@ -63,6 +63,16 @@ def floating(values: ArrayLike) -> Array:
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
 
+def host_or_device(values: ArrayLike) -> tuple[Any, ModuleType]:
+    """Values as floats with the module to compute on them with.
+
+    NumPy's own arrays stay NumPy's: on them JAX would compile every single operation.
+    """
+    if isinstance(values, np.ndarray):
+        return values.astype(np.result_type(values, np.float32), copy=False), np
+    return floating(values), jnp
+
+
 def unit_sobol(num: int, dim: int, seed: int) -> Points:
     """Scrambled Sobol points of the unit cube, (num, dim)."""
     if dim == 0 or num == 0:
@@ -156,7 +166,7 @@ class Prior(ABC):
 
     def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
         """Points of the unit cube (..., unit_dim) as values: uniform points become draws."""
-        return self._push(floating(unit), jnp)
+        return self._push(*host_or_device(unit))
 
     def sobol(self, num: int, seed: int = 0) -> Points:
         """Scrambled Sobol points, distributed as the prior."""
@@ -238,7 +248,7 @@ class Coefficients(Prior):
 
     def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""
-        return self._push(floating(unit), jnp)
+        return self._push(*host_or_device(unit))
 
     def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """2 to_unit(values) - 1, in [-1, 1]."""

@@ -37,16 +37,26 @@ class Estimator:
         self._linearised = Linearised(family, jet)
 
     def __call__(
-        self, params: Any, parameters: Sequence[float], weights: np.ndarray | None = None
+        self,
+        params: Any,
+        parameters: Sequence[float],
+        weights: np.ndarray | None = None,
+        *,
+        fronts: bool = True,
     ) -> Estimate:
-        """The error at one setting; with loss weights (shots, m), that of the mean over them."""
+        """The error at one setting; with loss weights (shots, m), that of the mean over them.
+
+        Without `fronts` it takes a moment, and an error that is not smooth stays unknown.
+        """
         if self.family.domain.dim not in SIZES:
             return Estimate(np.nan, f"no estimate in {self.family.domain.dim} dimensions")
         shots = np.zeros((1, 0)) if weights is None else weights
         at = self._linearised.of(params, parameters, shots)
         with threadpool_limits(1, user_api="blas"):  # small matrices: more threads wait by spinning
             found = self._expanded(at)
-            return found if self._march is None or not found.reason else self._marched(at)
+            if not found.reason or not fronts or self._march is None:
+                return found
+            return self._marched(at)
 
     @cached_property
     def _levels(self) -> tuple[Level, Level]:

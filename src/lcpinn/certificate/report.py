@@ -76,18 +76,20 @@ def _residual(
 def worst_case(problem: Problem) -> Callable[[Params], Estimate] | None:
     """The largest estimate over a few settings, where a small residual alone proves little.
 
-    That is in initial-value problems. None for others, and for now where there is more than one
-    coordinate: it would take longer than the steps that it is to judge.
+    That is in initial-value problems. None for others, and in three coordinates, where it would
+    take longer than the steps that it is to judge. An error with fronts stays unknown: following
+    them takes longer, too.
     """
     family = problem.family
-    if family.domain.dim != 1 or not family.is_initial_value():
+    if family.domain.dim > 2 or not family.is_initial_value():
         return None
     estimator, names = of_network(problem), family.parameters.names
-    settings = family.parameters.grid(5 if len(family.parameters.free) == 1 else 2)
+    alone = len(family.parameters.free) == 1
+    settings = family.parameters.grid((5 if family.domain.dim == 1 else 3) if alone else 2)
     draws = None if family.weights is None else family.weights.sobol(8, seed=0)
 
     def judge(params: Params) -> Estimate:
-        found = [estimator(params, lam, draws) for lam in settings]
+        found = [estimator(params, lam, draws, fronts=False) for lam in settings]
         worst = int(np.argmax([e.error for e in found]))  # the first that is nan, if one is
         at = dict(zip(names, map(float, settings[worst]), strict=True))
         return found[worst]._replace(at=at)

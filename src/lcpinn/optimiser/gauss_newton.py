@@ -8,6 +8,7 @@ lets the damping collapse early; that, and not the linear algebra alone, is what
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from jaxtyping import Array
 from threadpoolctl import threadpool_limits
 
 from lcpinn.batch import Batch, Points, Sampling, scatter
+from lcpinn.compilation import in_background
 from lcpinn.domain import redraw
 from lcpinn.errors import LcpinnError
 from lcpinn.files import usable_cores
@@ -41,8 +43,13 @@ class GaussNewton:
     are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
     The next round redraws a share of the interior rows, points and lambda alike, where the residual
     is large (RAD). It is over when a round settles without a lower held-out loss than the one
-    before. The parameters with the lowest held-out loss are the result. `solver` is one of
+    before. The parameters with the lowest held-out loss are the result. No step is longer than
+    `stride` times the parameters: a bold one that lowers the loss can still throw a network where
+    its units oscillate or saturate, and nothing after it gets out of there. `solver` is one of
     lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level Cholesky on an accelerator.
+
+    With `early` the first round sees only so many rows for every parameter, a part of all of them;
+    when it has learnt these, or settled, the others join. Fewer than one are steps in sample space.
     """
 
     rows: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
@@ -53,11 +60,13 @@ class GaussNewton:
     solver: str = "auto"
     ladder: int = 9
     threshold: float = 0.1
+    stride: float = 0.1
     corrections: int = 2
     patience: int = 6
     tolerance: float = 0.05
     seconds: float | None = None
     block: int = 5
+    early: float = 0.0
 
     def build(self, setup: Setup) -> Stage:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
@@ -70,9 +79,10 @@ class GaussNewton:
                 f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights"
             )
         measure = jax.jit(partial(row_scales, setup))
+        batch = setup.fixed(self.rows)
+        few = self._few(setup, batch)
 
         def init(params: Params, key: Array) -> State:
-            batch = setup.fixed(self.rows)
             return {
                 "params": params,
                 "batch": batch,
@@ -81,20 +91,22 @@ class GaussNewton:
                 "recent": jnp.full(self.patience, jnp.inf, problem.dtype),
                 "best": params,
                 "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
+                "early": jnp.asarray(bool(few)),
                 "round": jnp.zeros((), jnp.int32),
                 "step": jnp.zeros((), jnp.int32),
                 "key": key,
             }
 
-        run = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
+        run, begin = self._programs(setup, few, init)
         fresh = jax.jit(partial(_redraw, self, setup))
         compare = jax.jit(partial(_compare, setup, held_out))
 
         def advance(state: State) -> tuple[State, Info]:
             if self._round_over(state):
-                state = fresh(state)
+                state = _all_rows(state) if bool(state["early"]) else fresh(state)
             with _calm_blas():
-                state, loss = run(state, min(self.block, self.steps - int(state["step"])))
+                num = jnp.asarray(min(self.block, self.steps - int(state["step"])), jnp.int32)
+                state, loss = (begin if bool(state["early"]) else run)()(state, num)
                 loss = jax.block_until_ready(loss)
             if not np.isfinite(float(loss)):
                 raise LcpinnError(problem.blame(state["params"], state["batch"]))
@@ -115,7 +127,7 @@ class GaussNewton:
                 return f"{self.steps} steps done"
             if deadline is not None and time.monotonic() > deadline:
                 return f"the time is up ({self.seconds:g} s) after {step} steps"
-            if self._settled(state) and (
+            if not bool(state["early"]) and self._settled(state) and (
                 held[0] > 0.7 * held[2] or int(state["round"]) + 1 >= self.rounds
             ):
                 return f"settled after {step} steps, {int(state['round']) + 1} rounds"
@@ -125,6 +137,30 @@ class GaussNewton:
             return state["best"], f"held-out loss {float(state['held_out'][1]):.2e}"
 
         return Stage(self.steps, init, advance, stopped, finish)
+
+    def _programs(
+        self, setup: Setup, few: dict[str, int], init: Callable[[Params, Array], State]
+    ) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """Steps on all rows and on a few, compiled while the first state is made."""
+        key = jax.random.PRNGKey(0)
+        like = jax.eval_shape(init, jax.eval_shape(setup.problem.init, key), key)
+        num = jax.ShapeDtypeStruct((), jnp.int32)
+
+        def program(few: dict[str, int]) -> Callable[[], Any]:
+            steps = jax.jit(partial(_run, self, setup, few), compiler_options=_compiler_options())
+            return in_background(steps.lower(like, num))
+
+        first = program(few)
+        return (program({}) if few else first), first
+
+    def _few(self, setup: Setup, batch: Batch) -> dict[str, int]:
+        """How many rows of every place an early step sees; none where that would save little."""
+        num = {where: points.coordinates.shape[0] for where, points in batch.items()}
+        shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
+        share = self.early * sum(leaf.size for leaf in jax.tree.leaves(shapes)) / sum(num.values())
+        if not 0 < share < 0.5:
+            return {}
+        return {where: max(1, round(share * count)) for where, count in num.items()}
 
     def _round_over(self, state: State) -> bool:
         recent, held = np.asarray(state["recent"]), np.asarray(state["held_out"])
@@ -158,23 +194,54 @@ def _calm_blas() -> AbstractContextManager[Any]:
     return threadpool_limits(max(1, usable_cores() // 2), user_api="blas")
 
 
-def _run(self: GaussNewton, setup: Setup, state: State, num: Array) -> tuple[State, Array]:
-    """`num` steps on the state's rows; stops early when the round has settled."""
+def _part(points: Points, num: int, key: Array) -> Points:
+    """So many of the points, at random."""
+    total = points.coordinates.shape[0]
+    chosen = jax.random.permutation(key, total)[:num]
+    part = jax.tree.map(lambda a: a[chosen], points)
+    return part._replace(quadrature=part.quadrature * (total / num))
+
+
+def _all_rows(state: State) -> State:
+    """The early steps are over."""
+    recent = jnp.full_like(state["recent"], jnp.inf)
+    return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent}
+
+
+def _step(
+    self: GaussNewton,
+    setup: Setup,
+    unravel: Any,
+    theta: Array,
+    damping: Array,
+    batch: Batch,
+    scales: dict[str, Array],
+) -> tuple[Array, Array, Array]:
+    return ladder_step(
+        lambda v: scaled_rows(setup, unravel(v), batch, scales),
+        lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
+        theta,
+        damping,
+        num=self.ladder,
+        threshold=self.threshold,
+        stride=self.stride,
+        solver=self.solver_here(),
+        corrections=self.corrections,
+    )
+
+
+def _run(
+    self: GaussNewton, setup: Setup, few: dict[str, int], state: State, num: Array
+) -> tuple[State, Array]:
+    """`num` steps on the state's rows, or so many of them; less when the round has settled."""
     batch, scales = state["batch"], state["scales"]
+    for where, count in few.items():
+        batch = {**batch, where: _part(batch[where], count, state["key"])}
     flat, unravel = ravel_pytree(state["params"])
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         theta, damping, recent, count = carry
-        theta, damping, loss = ladder_step(
-            lambda v: scaled_rows(setup, unravel(v), batch, scales),
-            lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
-            theta,
-            damping,
-            num=self.ladder,
-            threshold=self.threshold,
-            solver=self.solver_here(),
-            corrections=self.corrections,
-        )
+        theta, damping, loss = _step(self, setup, unravel, theta, damping, batch, scales)
         return theta, damping, jnp.append(recent[1:], loss), count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:

@@ -216,16 +216,18 @@ def _conjugate_gradients(apply, target: Array, num: int) -> Array:
 
 
 def choose(
-    losses: Array, current: Array, predicted: Array, threshold: float
+    losses: Array, current: Array, predicted: Array, threshold: float, allowed: Array | None = None
 ) -> tuple[Array, Array]:
     """The index of the step to take, and whether to take one.
 
     Ladders run from small to large damping. Walk from the largest down and keep going while the
-    ratio of actual to predicted decrease stays above the threshold. A candidate that is not finite
-    ends the walk.
+    ratio of actual to predicted decrease stays above the threshold. A candidate that is not finite,
+    or not allowed, ends the walk.
     """
     ratio = (current - losses) / predicted
     good = jnp.isfinite(ratio) & jnp.isfinite(losses) & (predicted > 0) & (ratio >= threshold)
+    if allowed is not None:
+        good &= allowed
     from_largest = jnp.cumprod(good[::-1].astype(jnp.int32))[::-1]
     reached = from_largest.sum()
     index = jnp.clip(len(losses) - reached, 0, len(losses) - 1)
@@ -272,11 +274,13 @@ def ladder_step(
     threshold: float = 0.1,
     solver: str = "qr",
     corrections: int = 0,
+    stride: float = jnp.inf,
 ) -> tuple[Array, Array, Array]:
     """One step from theta: the next theta, the next damping, and the loss there.
 
     A damping of zero asks for a first value relative to the size of the problem. If no candidate
-    lowers the loss, theta stays and the damping grows; one that is not finite is never taken.
+    lowers the loss, theta stays and the damping grows; one that is not finite is never taken, nor
+    one that is longer than `stride` times theta.
     """
     r, jacobian = rows_and_jacobian(theta)
     trace = jnp.sum(jacobian**2)
@@ -287,7 +291,9 @@ def ladder_step(
     rows_at = jax.vmap(lambda p: rows(theta + p))
     directions, there, now = steps.directions, rows_at(steps.directions), jnp.sum(r**2)
     losses = jnp.sum(there**2, axis=1)
-    index, accept = choose(losses, now, steps.predicted, threshold)
+    # By the straight step: a correction for curvature is short beside it.
+    near_enough = jnp.sum(directions**2, axis=1) <= (stride * jnp.linalg.norm(theta)) ** 2
+    index, accept = choose(losses, now, steps.predicted, threshold, near_enough)
     if corrections:
         # Only for the step that would be taken and those just bolder: they are what may change.
         near = min(BENT, num)
@@ -303,7 +309,7 @@ def ladder_step(
         )
         directions = jax.lax.dynamic_update_slice_in_dim(directions, bent, at, 0)
         losses = jax.lax.dynamic_update_slice_in_dim(losses, lower, at, 0)
-        index, accept = choose(losses, now, steps.predicted, threshold)
+        index, accept = choose(losses, now, steps.predicted, threshold, near_enough)
     return (
         jnp.where(accept, theta + directions[index], theta),
         jnp.where(accept, ladder[index], 30 * centre),

@@ -1,4 +1,4 @@
-"""Several starts, judged by rows that none of them has seen; the best one goes on."""
+"""Several starts, judged by rows that none of them has seen; the best one is the result."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
 
+FIRST_MARK = 30  # steps before which no start is said to crawl
+
 
 @spec
 class Restarts:
     """Several starts of another phase; the result is that with the lowest held-out loss.
 
     First `starts` initialisations are tried for `trial` steps, and the best one is run to its end:
-    one start in four of a small network can be far worse than the others, and says so early. If it
-    settles before the time is up, further starts follow while at least a share 1/`most` of the time
-    is left, `most` in all. All of them share one compiled program.
+    one start in four of a small network can be far worse than the others, and says so early. When
+    it settles, or crawls (while its steps grow by half, the loss falls by less than `gain`), the
+    next start follows, `most` in all, if the time that is left would take that one as far. All of
+    them share one compiled program.
 
-    In an initial-value problem with one coordinate a wrong solution can have a small residual: the
-    error that the residual leads to is estimated there (certificate.py), decides between starts,
-    and one above `doubt` does not pass as settled: further starts follow as long as there is time.
+    In an initial-value problem with one or two coordinates a wrong solution can have a small
+    residual: the error that the residual leads to is estimated there (lcpinn.certificate), decides
+    between starts, and one above `doubt` does not pass as settled: further starts follow as long as
+    there is time. Where it cannot be told, by a front for instance, the held-out loss decides.
     """
 
     phase: Any
     starts: int = 2
     trial: int = 30
-    most: int = 6
+    most: int = 12
+    gain: float = 1.2
     doubt: float = 1e-2
 
     def build(self, setup: Setup) -> Stage:
@@ -45,11 +50,13 @@ class Restarts:
             """The given parameters are the first start; the others are drawn."""
             own = jax.random.fold_in(state["key"], start)
             now = inner.init(state["params"] if start == 0 else draw(own), own)
-            return {**state, "now": now, "start": jnp.asarray(start, jnp.int32)}
+            return {**state, "now": now, "start": jnp.asarray(start, jnp.int32), **unmarked}
+
+        worst = jnp.asarray(np.inf, setup.problem.dtype)
+        unmarked = {"mark": jnp.stack([0 * worst, worst]), "began": worst}
 
         def init(params: Params, key: Array) -> State:
             state = begin({"params": params, "key": key, "step": jnp.zeros((), jnp.int32)}, 0)
-            worst = jnp.asarray(np.inf, setup.problem.dtype)
             return {**state, "best": state["now"], "best_loss": worst, "error": worst}
 
         def advance(state: State) -> tuple[State, Info]:
@@ -57,11 +64,13 @@ class Restarts:
             now, info = inner.advance(state["now"])
             state = {**state, "now": now, "step": state["step"] + (int(now["step"]) - before)}
             over = inner.stopped(now, info) is not None
+            state, crawls = self._watch(state, info)
             if self._trying(state) and (over or int(now["step"]) >= self.trial):
                 state = _remember(state, judge)
                 following = int(state["start"]) + 1
-                state = begin(state, following) if following < self.starts else _resume(state)
-            elif over:
+                resumed = {**state, "now": state["best"], "start": state["start"] + 1, **unmarked}
+                state = begin(state, following) if following < self.starts else resumed
+            elif over or (crawls and self._further(state, info)):
                 state = _remember(state, judge)
                 if self._further(state, info):
                     state = begin(state, int(state["start"]) + 1)
@@ -92,15 +101,26 @@ class Restarts:
         """How many starts there have been: going on with the best one is none of its own."""
         return int(state["start"]) + self._trying(state)
 
+    def _watch(self, state: State, info: Info) -> tuple[State, bool]:
+        """Mark how far this start is whenever its steps have grown by half; whether it crawls."""
+        steps, before = np.asarray(state["mark"])
+        now, step = float(state["now"]["held_out"][1]), int(state["now"]["step"])
+        began = jnp.minimum(state["began"], float(info.get("seconds_left", np.inf)))
+        if not np.isfinite(state["began"]):
+            state = {**state, "began": began}
+        if step < max(1.5 * steps, FIRST_MARK):
+            return state, False
+        mark = jnp.asarray([step, now], state["mark"].dtype)
+        return {**state, "mark": mark}, now > before / self.gain
+
     def _further(self, state: State, info: Info) -> bool:
         """Whether there is time, and leave, for one more start."""
-        limit = getattr(self.phase, "seconds", None)
-        left = float(info.get("seconds_left", 0.0))
-        if limit is None:
+        if "seconds_left" not in info:
             return False
+        left = float(info["seconds_left"])
         if np.isfinite(float(state["error"])) and float(state["error"]) > self.doubt:
             return left > 0
-        return int(state["start"]) < self.most and left > limit / self.most
+        return int(state["start"]) < self.most and left > float(state["began"]) - left
 
 
 def _remember(state: State, judge: Callable[[Params], Estimate] | None) -> State:
@@ -114,8 +134,3 @@ def _remember(state: State, judge: Callable[[Params], Estimate] | None) -> State
         return state
     kept = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
     return {**state, "best": state["now"], "best_loss": loss, "error": kept}
-
-
-def _resume(state: State) -> State:
-    """All trials are over: the best one goes on."""
-    return {**state, "now": state["best"], "start": state["start"] + 1}

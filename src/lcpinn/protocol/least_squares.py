@@ -37,7 +37,7 @@ class _Size:
 # Corrections for curvature pay where factorising dominates a step. With two inputs on a CPU the
 # rows do, and straight steps, more of them, settle at a lower held-out loss.
 _SMOOTH_CPU = {
-    2: _Size((20, 20), 8.0, 2600, 200, "qr", 7, starts=2, corrections=0),
+    2: _Size((20, 20), 8.0, 2600, 200, "qr", 13, starts=2, corrections=0),
     3: _Size((24, 24), 5.0, 3600, 400, "cholesky", 5),
     4: _Size((16, 16, 16), 4.0, 3000, 600, "cholesky", 5),
 }
@@ -47,9 +47,9 @@ _FRONTS_CPU = {
     4: _Size((16, 16, 16), 3.0, 3600, 800, "cholesky", 5),
 }
 _SMOOTH_ACCELERATOR = {
-    2: _Size((20, 20), 8.0, 3000, 400, "two-level", 9, starts=2, corrections=0),
+    2: _Size((20, 20), 8.0, 3000, 400, "two-level", 13, starts=2, corrections=0),
     3: _Size((48, 48, 48), 5.0, 32_768, 2000, "two-level", 9, 7),
-    4: _Size((40, 40, 40), 4.0, 24_000, 3000, "two-level", 9),
+    4: _Size((64, 64), 4.0, 24_000, 3000, "two-level", 9),
 }
 _FRONTS_ACCELERATOR = {
     2: _Size((32, 32, 32), 3.0, 12_000, 1500, "cholesky", 9, starts=2),
