@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 import lcpinn as lc
+from benchmarks.panels import family_panels
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.compilation import enable_cache
@@ -196,29 +196,18 @@ LABELS = {"fast": "trained", "smoke": "hardly trained"}
 
 def draw(result: dict[str, Any], path: Path) -> Path:
     """A panel for each family: true errors as a broad line, estimates as a thin one."""
-    families = result["families"]
-    columns = min(3, len(families))
-    rows = -(-len(families) // columns)
-    figure = Figure(figsize=(3.5 * columns, 2.7 * rows + 0.7), layout="constrained", dpi=150)
-    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for axis, (name, entry) in zip(panels, families.items(), strict=False):
-        _panel(axis, name, entry)
-    for axis in panels[len(families) :]:
-        axis.set_visible(False)
-    for axis in panels[::columns]:
-        axis.set_ylabel("relative L² error", fontsize=9)
-    handles = {}
-    for axis in panels:
-        handles |= {label: h for h, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4,
-                  frameon=False, fontsize=8)  # fmt: skip
     title = "Errors estimated from the equation alone, beside the true ones"
-    figure.suptitle(f"{title}: {result['stamp']['device']}", fontsize=10)
+    figure = family_panels(
+        result["families"],
+        _panel,
+        title=f"{title}: {result['stamp']['device']}",
+        ylabel="relative L² error",
+    )
     figure.savefig(path)
     return path
 
 
-def _panel(axis: Axes, name: str, entry: dict[str, Any]) -> None:
+def _panel(axis: Axes, entry: dict[str, Any]) -> None:
     axis.grid(True, color="0.92", lw=0.6)
     for training, colour in zip(TRAININGS, COLOURS, strict=False):
         found = entry[training]
@@ -227,8 +216,6 @@ def _panel(axis: Axes, name: str, entry: dict[str, Any]) -> None:
         else:
             _curves(axis, found["rows"], training, colour)
     axis.set_yscale("log")
-    axis.set_title(name, fontsize=10)
-    axis.tick_params(labelsize=8)
 
 
 def _curves(axis: Axes, rows: Sequence[Row], training: str, colour: str) -> None:

@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from benchmarks.panels import family_panels
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.evaluation import evaluation_points, grid_values, relative_error
@@ -423,36 +423,18 @@ def _resized(phase: Any, **changes: Any) -> Any:
 
 def draw(result: dict[str, Any], path: Path) -> Path:
     """One small panel per family, error against seconds, both logarithmic."""
-    families = result["families"]
-    columns = min(3, len(families))
-    rows = -(-len(families) // columns)
-    figure = Figure(figsize=(3.4 * columns, 2.7 * rows + 0.7), layout="constrained", dpi=150)
-    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for axis, (name, entry) in zip(panels, families.items(), strict=False):
-        _panel(axis, name, entry)
-    for axis in panels[len(families) :]:
-        axis.set_visible(False)
-    for axis in panels[-columns:]:
-        axis.set_xlabel("seconds, compilation included", fontsize=9)
-    for axis in panels[::columns]:
-        axis.set_ylabel("relative error, grid mean", fontsize=9)
-    handles = {}
-    for axis in panels:
-        handles |= {label: h for h, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=min(len(handles), columns + 1),
-        frameon=False,
-        fontsize=8,
+    figure = family_panels(
+        result["families"],
+        _panel,
+        title=f"Error against wall time: {result['stamp']['device']}",
+        ylabel="relative error, grid mean",
+        xlabel="seconds, compilation included",
     )
-    figure.suptitle(f"Error against wall time: {result['stamp']['device']}", fontsize=10)
     figure.savefig(path)
     return path
 
 
-def _panel(axis: Axes, name: str, entry: dict[str, Any]) -> None:
+def _panel(axis: Axes, entry: dict[str, Any]) -> None:
     for contender, colour, marker in zip(LABELS, COLOURS, "osD^", strict=False):
         points = entry["curves"].get(contender, {}).get("points", [])
         if not points:
@@ -479,8 +461,6 @@ def _panel(axis: Axes, name: str, entry: dict[str, Any]) -> None:
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_title(name, fontsize=10)
-    axis.tick_params(labelsize=8)
     axis.grid(alpha=0.25, linewidth=0.5)
     axis.spines[["top", "right"]].set_visible(False)
 

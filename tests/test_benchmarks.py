@@ -3,13 +3,14 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, families, gauss_newton, step
+from benchmarks import baselines, early, families, gauss_newton, step
 from benchmarks.stamp import stamp
 from lcpinn.batch import Sampling
 from lcpinn.families.burgers import Burgers
@@ -178,6 +179,31 @@ def test_what_would_take_too_long_is_left_out():
     assert gauss_newton._affordable([], 200, 20, "parameter") == list(gauss_newton.FACTORISE)
     assert gauss_newton._affordable(before, 200, 20, "parameter") == ["cholesky"]
     assert gauss_newton._affordable(before, 300, 20, "parameter") == []
+
+
+# -- early ---------------------------------------------------------------------------------------
+
+
+def test_a_training_that_begins_with_few_rows(tmp_path, capsys, monkeypatch):
+    """The share reaches the optimiser, and every run is kept as soon as it is done."""
+    out, asked = tmp_path / "new" / "early.json", []
+
+    def train(family, protocol, *, seed, progress):
+        asked.append((seed, protocol.phases[0].phase.early, protocol.phases[0].phase.seconds))
+        if asked[1:]:
+            assert len(json.loads(out.read_text())["runs"]) == len(asked) - 1
+        return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
+
+    monkeypatch.setattr(early.lc, "train", train)
+    monkeypatch.setattr(early, "validate", lambda solution: {"residual": 1e-3})
+    monkeypatch.setattr(early, "evaluate", lambda solution: {"mean": 2e-5})
+    options = ["--families", "heat", "--seeds", "3", "--shares", "0,1.2", "--seconds", "7"]
+    early.main([*options, "--out", str(out)])
+    assert asked == [(3, 0.0, 7.0), (3, 1.2, 7.0)]
+    assert {"stamp", "command", "runs"} <= set(json.loads(out.read_text()))
+    assert "2.0e-05" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="no family 'soup' here; there are helmholtz-1d"):
+        early.main(["--families", "soup"])
 
 
 # -- baselines -----------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import os
 import shutil
 import time
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hooks import FUNCTIONS, over_points
 from scipy import special
 from test_explorer import untrained
+from toy import Spiral
 
 import lcpinn as lc
 from lcpinn.explorer import trace
@@ -36,25 +36,6 @@ FLAGS = (
 AGREE = {"rtol": 0, "atol": 1e-10}  # between page and Python
 
 SMALL = MLP(widths=(12, 12))
-
-
-class Spiral(lc.Family):
-    """u' = a v - b u, v' = -a u - b v, u(0) = 1, v(0) = 0."""
-
-    domain = lc.Box(t=(0.0, 2.0))
-    parameters = lc.Uniform(a=(1.0, 3.0)) & lc.LogUniform(b=(0.1, 1.0))
-    outputs = ("u", "v")
-
-    @lc.interior
-    def equation(self, u, v, u_t, v_t, a, b):
-        return u_t - a * v + b * u, v_t + a * u + b * v
-
-    @lc.on(t=0.0)
-    def start(self, u, v):
-        return u - 1.0, v
-
-    def exact(self, t, a, b):
-        return jnp.exp(-b * t) * jnp.cos(a * t), -jnp.exp(-b * t) * jnp.sin(a * t)
 
 
 SOLUTIONS = {

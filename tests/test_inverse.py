@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import Spiral
 from typer.testing import CliRunner
 
 import lcpinn as lc
@@ -41,25 +42,6 @@ def sensors():
 
 def field(x, k):
     return np.sin(np.pi * x) * np.cos(k * x)
-
-
-class Spiral(lc.Family):
-    """u' = a v - b u, v' = -a u - b v: two outputs, one coefficient on a logarithmic range."""
-
-    domain = lc.Box(t=(0.0, 2.0))
-    parameters = lc.Uniform(a=(1.0, 3.0)) & lc.LogUniform(b=(0.05, 1.0))
-    outputs = ("u", "v")
-
-    @lc.interior
-    def equation(self, u, v, u_t, v_t, a, b):
-        return u_t - a * v + b * u, v_t + a * u + b * v
-
-    @lc.on(t=0.0)
-    def start(self, u, v):
-        return u - 1.0, v
-
-    def exact(self, t, a, b):
-        return jnp.exp(-b * t) * jnp.cos(a * t), -jnp.exp(-b * t) * jnp.sin(a * t)
 
 
 def orbit(t, a, b):

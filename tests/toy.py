@@ -142,6 +142,25 @@ class Both(Oscillator):
 EVERY = (Oscillator, Coupled, Ring, Moving, Observed, Poisson, Both)
 
 
+class Spiral(lc.Family):
+    """u' = a v - b u, v' = -a u - b v: two outputs, one coefficient on a logarithmic range."""
+
+    domain = lc.Box(t=(0.0, 2.0))
+    parameters = lc.Uniform(a=(1.0, 3.0)) & lc.LogUniform(b=(0.05, 1.0))
+    outputs = ("u", "v")
+
+    @lc.interior
+    def equation(self, u, v, u_t, v_t, a, b):
+        return u_t - a * v + b * u, v_t + a * u + b * v
+
+    @lc.on(t=0.0)
+    def start(self, u, v):
+        return u - 1.0, v
+
+    def exact(self, t, a, b):
+        return jnp.exp(-b * t) * jnp.cos(a * t), -jnp.exp(-b * t) * jnp.sin(a * t)
+
+
 def probe(names, mark=None, **attributes):
     """A family with one term, whose residual has the named values as components."""
 

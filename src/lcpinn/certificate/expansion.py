@@ -15,7 +15,7 @@ from lcpinn.certificate.linear import At, Linearised
 from lcpinn.jet import Orders
 
 # Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
-SIZES = {1: (64, 48), 2: (24, 18), 3: (15, 12)}
+SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
 DENSE = 600  # functions in all, above which the matrix is never formed
 MISFIT = 0.15  # the share of the residual that the expansion may leave
 TINY = 1e-13  # below this, estimates are rounding

@@ -52,7 +52,7 @@ def show_result(
     else:
         console.print(
             f"\n[bold]{solution.family.name}[/] has neither an exact nor a reference solution: "
-            "the residual on unseen points is all there is to go by.\n"
+            "see the residual on unseen points, and what `lcpinn certify` makes of it.\n"
         )
     tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
     if "estimate" in result["validation"]:

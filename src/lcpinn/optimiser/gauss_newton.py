@@ -127,8 +127,10 @@ class GaussNewton:
                 return f"{self.steps} steps done"
             if deadline is not None and time.monotonic() > deadline:
                 return f"the time is up ({self.seconds:g} s) after {step} steps"
-            if not bool(state["early"]) and self._settled(state) and (
-                held[0] > 0.7 * held[2] or int(state["round"]) + 1 >= self.rounds
+            if (
+                not bool(state["early"])
+                and self._settled(state)
+                and (held[0] > 0.7 * held[2] or int(state["round"]) + 1 >= self.rounds)
             ):
                 return f"settled after {step} steps, {int(state['round']) + 1} rounds"
             return None
