@@ -47,14 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "benchmark": "early",
         "stamp": stamp(seeds[0]),
         "command": shlex.join(["python", "-m", "benchmarks.early", *options]),
-        "runs": [],
+        "trainings": [],
     }
     print(f"{'family':20}{'seed':>5}{'early':>7}{'residual':>10}{'mean error':>12}")
     for name in names:
         for seed in seeds:
             for share in map(float, given.shares.split(",")):
-                found["runs"].append(train(name, seed, share, given.seconds))
-                print(_line(found["runs"][-1]), flush=True)
+                found["trainings"].append(train(name, seed, share, given.seconds))
+                print(_line(found["trainings"][-1]), flush=True)
                 if given.out is not None:
                     given.out.parent.mkdir(parents=True, exist_ok=True)
                     write_json(given.out, found)
@@ -67,7 +67,7 @@ def train(name: str, seed: int, share: float, seconds: float) -> dict[str, Any]:
     phase = replace(restarts, phase=replace(restarts.phase, early=share))
     solution = lc.train(family, replace(protocol, phases=(phase,)), seed=seed, progress=False)
     return {
-        "name": name,
+        "family": name,
         "seed": seed,
         "early": share,
         "validation": validate(solution),
@@ -78,7 +78,7 @@ def train(name: str, seed: int, share: float, seconds: float) -> dict[str, Any]:
 
 def _line(run: dict[str, Any]) -> str:
     numbers = f"{run['validation']['residual']:10.1e}{run['error']['mean']:12.1e}"
-    return f"{run['name']:20}{run['seed']:5}{run['early']:7}" + numbers
+    return f"{run['family']:20}{run['seed']:5}{run['early']:7}" + numbers
 
 
 if __name__ == "__main__":

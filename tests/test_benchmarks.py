@@ -191,7 +191,7 @@ def test_a_training_that_begins_with_few_rows(tmp_path, capsys, monkeypatch):
     def train(family, protocol, *, seed, progress):
         asked.append((seed, protocol.phases[0].phase.early, protocol.phases[0].phase.seconds))
         if asked[1:]:
-            assert len(json.loads(out.read_text())["runs"]) == len(asked) - 1
+            assert len(json.loads(out.read_text())["trainings"]) == len(asked) - 1
         return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
 
     monkeypatch.setattr(early.lc, "train", train)
@@ -200,7 +200,7 @@ def test_a_training_that_begins_with_few_rows(tmp_path, capsys, monkeypatch):
     options = ["--families", "heat", "--seeds", "3", "--shares", "0,1.2", "--seconds", "7"]
     early.main([*options, "--out", str(out)])
     assert asked == [(3, 0.0, 7.0), (3, 1.2, 7.0)]
-    assert {"stamp", "command", "runs"} <= set(json.loads(out.read_text()))
+    assert {"stamp", "command", "trainings"} <= set(json.loads(out.read_text()))
     assert "2.0e-05" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="no family 'soup' here; there are helmholtz-1d"):
         early.main(["--families", "soup"])
