@@ -291,12 +291,12 @@ def test_the_error_over_lambda_marks_where_we_are(page):
 @every("outputs")
 def test_with_several_coefficients_the_nearest_setting_is_said(page):
     page.run("window.lcpinn.set({a: 2.9, b: 0.2})")
-    assert page.drawn("certificate")["x"] == [0.1, 1.0]  # along b, moved last
+    assert page.drawn("certificate")["x"] == [0.05, 1.0]  # along b, moved last
     words = page.find("#figure-certificate small").text.replace("\xa0", " ")
     assert words.startswith("at the nearest computed a = 3")
     page.run("window.lcpinn.set({a: 1.2})")
     assert page.drawn("certificate")["x"] == [1.0, 3.0]
-    assert "b = 0.1" in page.find("#figure-certificate small").text.replace("\xa0", " ")
+    assert "b = 0.05" in page.find("#figure-certificate small").text.replace("\xa0", " ")
 
 
 # -- Loss weights, times, planes, outputs --------------------------------------------------------
