@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from test_explorer import untrained
 from toy import Moving, Ring
 from typer.testing import CliRunner
 
@@ -273,13 +274,16 @@ def test_only_where_a_residual_proves_little():
     assert not FAMILIES["helmholtz-2d"]().is_initial_value()
 
 
-def test_the_worst_setting_is_named():
-    family = Spring()
-    problem = Problem(family, MLP((4,), "sine", FiLM(0, 2)), jnp.float64)
-    judge = worst_case(problem)
-    found = judge(problem.init(jax.random.PRNGKey(0)))
-    assert set(found.at) == {"d"}
-    assert found.at["d"] in family.parameters.grid(5)
+@pytest.mark.parametrize(("family", "num"), [(Spring(), 5), (Circle(), 3)], ids=["one", "two"])
+def test_the_worst_setting_is_named(family, num):
+    """The largest of the true errors, told without the truth, in one and in two coordinates."""
+    solution = untrained(family, MLP((4,), "sine", FiLM(0, 2)))
+    found = worst_case(Problem(family, solution.protocol.network, jnp.float64))(solution.params)
+    settings = family.parameters.grid(num)
+    errors = true_errors(solution, settings)
+    (name,) = family.parameters.names
+    assert found.error == pytest.approx(max(errors), rel=0.02)
+    assert found.at == {name: settings[int(np.argmax(errors))][0]}
 
 
 def test_in_training_a_front_stays_unknown(monkeypatch):

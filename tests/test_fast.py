@@ -10,6 +10,7 @@ from toy import Coupled, Oscillator
 
 import lcpinn as lc
 from lcpinn.batch import Sampling
+from lcpinn.certificate import Estimate
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import GaussNewton, Restarts
@@ -265,6 +266,47 @@ def test_a_start_that_crawls_makes_room(monkeypatch):
         found, note = restarts.finish(state)
         assert mark(found) != stuck[0]
         assert note == "fake, best of 2 starts"
+
+
+def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
+    """The estimated error decides between starts; while it is large, others follow, `most` or not.
+
+    The first two starts have the lowest held-out losses, and are wrong.
+    """
+    timed = dataclasses.replace(SMALL, seconds=60.0)
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(timed))
+        keys = {i: jax.random.fold_in(jax.random.PRNGKey(5), i) for i in (0, 2, 3)}
+        starts = {i: jax.jit(setup.problem.init)(key) for i, key in keys.items()}
+        losses = dict(zip(map(mark, starts.values()), (1.0, 2.0, 3.0), strict=True))
+        errors = dict(zip(map(mark, starts.values()), (0.5, 0.4, 1e-4), strict=True))
+        clock = iter(range(1000, 0, -1))
+
+        def with_clock(self, setup):
+            inner = fake(losses)
+
+            def advance(state):
+                state, info = inner.advance(state)
+                return state, {**info, "seconds_left": float(next(clock))}
+
+            init = lambda params, key: {**inner.init(params, key), "best": params}
+            return inner._replace(init=init, advance=advance)
+
+        monkeypatch.setattr(GaussNewton, "build", with_clock)
+        judge = lambda params: Estimate(errors[mark(params)])
+        monkeypatch.setattr("lcpinn.optimiser.restarts.worst_case", lambda problem: judge)
+        # One start is allowed; two more come because the first two are in doubt.
+        restarts = Restarts(timed, starts=1, trial=2, most=1).build(setup)
+        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), {}
+        state, info = restarts.advance(state)
+        assert "estimated error 5.0e-01 (doubtful)" in restarts.finish(state)[1]
+        while restarts.stopped(state, info) is None:
+            state, info = restarts.advance(state)
+        params, note = restarts.finish(state)
+        assert (mark(params), note) == (
+            mark(starts[3]),
+            "fake, estimated error 1.0e-04, best of 3 starts",
+        )
 
 
 def test_an_interrupted_run_ends_bit_identical(tmp_path):

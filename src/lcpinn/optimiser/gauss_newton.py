@@ -210,28 +210,6 @@ def _all_rows(state: State) -> State:
     return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent}
 
 
-def _step(
-    self: GaussNewton,
-    setup: Setup,
-    unravel: Any,
-    theta: Array,
-    damping: Array,
-    batch: Batch,
-    scales: dict[str, Array],
-) -> tuple[Array, Array, Array]:
-    return ladder_step(
-        lambda v: scaled_rows(setup, unravel(v), batch, scales),
-        lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
-        theta,
-        damping,
-        num=self.ladder,
-        threshold=self.threshold,
-        stride=self.stride,
-        solver=self.solver_here(),
-        corrections=self.corrections,
-    )
-
-
 def _run(
     self: GaussNewton, setup: Setup, few: dict[str, int], state: State, num: Array
 ) -> tuple[State, Array]:
@@ -243,7 +221,17 @@ def _run(
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         theta, damping, recent, count = carry
-        theta, damping, loss = _step(self, setup, unravel, theta, damping, batch, scales)
+        theta, damping, loss = ladder_step(
+            lambda v: scaled_rows(setup, unravel(v), batch, scales),
+            lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
+            theta,
+            damping,
+            num=self.ladder,
+            threshold=self.threshold,
+            stride=self.stride,
+            solver=self.solver_here(),
+            corrections=self.corrections,
+        )
         return theta, damping, jnp.append(recent[1:], loss), count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:

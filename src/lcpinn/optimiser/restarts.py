@@ -105,9 +105,9 @@ class Restarts:
         """Mark how far this start is whenever its steps have grown by half; whether it crawls."""
         steps, before = np.asarray(state["mark"])
         now, step = float(state["now"]["held_out"][1]), int(state["now"]["step"])
-        began = jnp.minimum(state["began"], float(info.get("seconds_left", np.inf)))
-        if not np.isfinite(state["began"]):
-            state = {**state, "began": began}
+        if "seconds_left" in info and not np.isfinite(state["began"]):
+            # After its first call: that one may have compiled.
+            state = {**state, "began": jnp.asarray(info["seconds_left"], state["began"].dtype)}
         if step < max(1.5 * steps, FIRST_MARK):
             return state, False
         mark = jnp.asarray([step, now], state["mark"].dtype)
