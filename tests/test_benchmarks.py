@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, early, families, gauss_newton, step
+from benchmarks import baselines, choices, families, gauss_newton, step
 from benchmarks.stamp import stamp
 from lcpinn.batch import Sampling
 from lcpinn.families.burgers import Burgers
@@ -181,29 +181,43 @@ def test_what_would_take_too_long_is_left_out():
     assert gauss_newton._affordable(before, 300, 20, "parameter") == []
 
 
-# -- early ---------------------------------------------------------------------------------------
+# -- choices -------------------------------------------------------------------------------------
 
 
-def test_a_training_that_begins_with_few_rows(tmp_path, capsys, monkeypatch):
-    """The share reaches the optimiser, and every run is kept as soon as it is done."""
-    out, asked = tmp_path / "new" / "early.json", []
+def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
+    """Every value is trained alike, and every run is kept as soon as it is done."""
+    out, asked = tmp_path / "new" / "choice.json", []
 
     def train(family, protocol, *, seed, progress):
-        asked.append((seed, protocol.phases[0].phase.early, protocol.phases[0].phase.seconds))
+        how = protocol.phases[0].phase
+        asked.append((seed, how.slack, how.patience, how.seconds))
         if asked[1:]:
             assert len(json.loads(out.read_text())["trainings"]) == len(asked) - 1
         return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
 
-    monkeypatch.setattr(early.lc, "train", train)
-    monkeypatch.setattr(early, "validate", lambda solution: {"residual": 1e-3})
-    monkeypatch.setattr(early, "evaluate", lambda solution: {"mean": 2e-5})
-    options = ["--families", "heat", "--seeds", "3", "--shares", "0,1.2", "--seconds", "7"]
-    early.main([*options, "--out", str(out)])
-    assert asked == [(3, 0.0, 7.0), (3, 1.2, 7.0)]
+    monkeypatch.setattr(choices.lc, "train", train)
+    monkeypatch.setattr(choices, "validate", lambda solution: {"residual": 1e-3})
+    monkeypatch.setattr(choices, "evaluate", lambda solution: {"mean": 2e-5})
+    options = ["--families", "heat", "--seeds", "3", "--seconds", "7"]
+    choices.main(["--choice", "slack+patience=0+6,10+20", *options, "--out", str(out)])
+    assert asked == [(3, 0.0, 6, 7.0), (3, 10.0, 20, 7.0)]
     assert {"stamp", "command", "trainings"} <= set(json.loads(out.read_text()))
-    assert "2.0e-05" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="no family 'soup' here; there are helmholtz-1d"):
-        early.main(["--families", "soup"])
+    assert "slack 10.0, patience 20" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--choice", "early=0", "--families", "soup"], "no family 'soup' here; there are helm"),
+        (["--choice", "soup=0"], "Gauss-Newton has no field 'soup'"),
+        (["--choice", "rows=0"], "Gauss-Newton has no field 'rows' with one value"),
+        (["--choice", "slack+patience=0"], "as many values as fields"),
+        (["--choice", "slack"], "as many values as fields"),
+    ],
+)
+def test_a_choice_that_is_none(options, message):
+    with pytest.raises(SystemExit, match=message):
+        choices.main(options)
 
 
 # -- baselines -----------------------------------------------------------------------------------

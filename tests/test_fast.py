@@ -1,6 +1,7 @@
 """The default training: what it chooses, what it reaches, and that it can be interrupted."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -128,6 +129,25 @@ def test_a_round_that_has_learnt_its_sample_is_redrawn():
         assert not np.isin(after[8:], first).any()
 
 
+@pytest.mark.parametrize(
+    ("held_out", "last_settled", "over"),
+    [(1.5, np.inf, True), (3.0, np.inf, False), (3.0, 3.1, True), (3.0, 9.0, False)],
+    ids=["not learnt by heart", "learnt by heart", "as low as before", "lower than before"],
+)
+def test_a_round_that_settles_is_the_last_unless_other_rows_would_help(
+    held_out, last_settled, over
+):
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(SMALL))
+        stage = SMALL.build(setup)
+        state = stage_of(setup, SMALL)
+        flat = {"loss": jnp.ones(()), "recent": jnp.ones_like(state["recent"])}
+        flat["held_out"] = jnp.array([held_out, held_out, last_settled])
+        found = stage.stopped({**state, **flat}, {})
+        assert (found or "").startswith("settled") == over
+        assert stage.stopped({**state, "held_out": flat["held_out"]}, {}) is None  # still going
+
+
 def test_the_first_round_may_see_a_part_of_the_rows():
     """The others join once the part is learnt; which part it is stays the same until then."""
     growing = dataclasses.replace(SMALL, early=0.3, patience=3)
@@ -149,6 +169,25 @@ def test_the_first_round_may_see_a_part_of_the_rows():
             state, info = stage.advance(state)
         assert float(info["validation"]) < seen[-2][1] / 10
         assert not bool(stage_of(setup, SMALL)["early"])  # without being asked, all rows at once
+
+
+def test_a_training_may_rise_before_it_falls():
+    """With slack the loss goes up in between; settling is judged by the lowest one so far."""
+    loose = dataclasses.replace(SMALL, slack=10.0, patience=8, block=1)
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(loose))
+        stage = loose.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state, seen, held = stage.init(params, jax.random.PRNGKey(1)), [], []
+        for _ in range(20):
+            state, info = stage.advance(state)
+            seen.append(float(info["loss"]))
+            held.append(float(info["validation"]))
+            assert (np.diff(state["recent"][np.isfinite(state["recent"])]) <= 0).all()
+        assert any(later > before for before, later in itertools.pairwise(seen))
+        assert float(state["loss"]) == seen[-1]
+        _, note = stage.finish(state)
+        assert f"{min(held):.2e}" in note
 
 
 def stage_of(setup, phase):

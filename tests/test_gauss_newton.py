@@ -113,11 +113,30 @@ def test_a_candidate_that_is_not_finite_is_never_taken(bad, where):
     assert bool(accept) == (where != 4)
 
 
-def solve(rows, theta, solver, steps=60, corrections=0):
+def test_a_loss_may_rise_as_far_as_its_slack():
+    # The first is too high, the second would be taken, and one that is not finite ends the walk.
+    losses, predicted = jnp.array([30.0, 9.0, 1.2, 0.5, 0.7]), jnp.full(5, 0.9)
+    take = lambda losses, most: choose(losses, 1.0, predicted, 0.1, may_rise_to=most)
+    assert [int(take(losses, most)[0]) for most in (0.0, 2.0, 11.0, 40.0)] == [3, 2, 1, 0]
+    assert int(take(losses.at[2].set(jnp.nan), 40.0)[0]) == 3
+    assert not bool(take(jnp.full(5, 5.0), 2.0)[1])
+
+
+@pytest.mark.parametrize("corrections", [0, 2])
+def test_steps_that_may_rise_leave_a_curved_valley(corrections):
+    """The end lies far along a narrow bent valley: keeping to its floor means small steps."""
+    rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
+    how = {"solver": "qr", "stride": 0.3, "corrections": corrections}
+    _, crawled = solve(rows, [1.0, 0.1], slack=0.0, **how)
+    theta, fell = solve(rows, [1.0, 0.1], slack=10.0, **how)
+    assert crawled > 1
+    assert fell < 1e-6
+    np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-3)
+
+
+def solve(rows, theta, solver, steps=60, **options):
     jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
-    step = jax.jit(
-        lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver, corrections=corrections)
-    )
+    step = jax.jit(lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver, **options))
     theta, damping, loss = jnp.asarray(theta), jnp.zeros(()), jnp.inf
     for _ in range(steps):
         theta, damping, loss = step(theta, damping)

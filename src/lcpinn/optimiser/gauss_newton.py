@@ -42,11 +42,18 @@ class GaussNewton:
     `patience` steps together lower the loss by less than `tolerance`, or when the loss on rows that
     are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
     The next round redraws a share of the interior rows, points and lambda alike, where the residual
-    is large (RAD). It is over when a round settles without a lower held-out loss than the one
-    before. The parameters with the lowest held-out loss are the result. No step is longer than
-    `stride` times the parameters: a bold one that lowers the loss can still throw a network where
-    its units oscillate or saturate, and nothing after it gets out of there. `solver` is one of
-    lcpinn.optimiser.ladder, or `auto`: QR on a CPU, two-level Cholesky on an accelerator.
+    is large (RAD). It is over when a round settles and other rows would not help: its own have not
+    been learnt by heart, or the round before settled as low. The parameters with the lowest loss on
+    held-out rows are the result. No step is longer than `stride` times the parameters: a bold one
+    that lowers the loss can still throw a network where its units oscillate or saturate, and
+    nothing after it gets out of there. `solver` is one of lcpinn.optimiser.ladder, or `auto`: QR on
+    a CPU, two-level Cholesky on an accelerator.
+
+    With `slack` a step may raise the loss by up to so many times. Parameters that matter little
+    have far to go, and the lower the loss, the narrower the curved valley that they must stay in:
+    a descent that never rises reaches it early and crawls. One that may rise goes those ways first,
+    at a high loss and with ever smaller damping, and then falls by orders of magnitude in a few
+    steps. `patience` has to outlast the time before that.
 
     With `early` the first round sees only so many rows for every parameter, a part of all of them;
     when it has learnt these, or settled, the others join. Fewer than one are steps in sample space.
@@ -61,6 +68,7 @@ class GaussNewton:
     ladder: int = 9
     threshold: float = 0.1
     stride: float = 0.1
+    slack: float = 0.0
     corrections: int = 2
     patience: int = 6
     tolerance: float = 0.05
@@ -88,7 +96,8 @@ class GaussNewton:
                 "batch": batch,
                 "scales": measure(params, batch),
                 "damping": jnp.zeros((), problem.dtype),  # zero: the first step chooses
-                "recent": jnp.full(self.patience, jnp.inf, problem.dtype),
+                "loss": jnp.asarray(jnp.inf, problem.dtype),
+                "recent": jnp.full(self.patience, jnp.inf, problem.dtype),  # lowest until then
                 "best": params,
                 "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
                 "early": jnp.asarray(bool(few)),
@@ -130,7 +139,11 @@ class GaussNewton:
             if (
                 not bool(state["early"])
                 and self._settled(state)
-                and (held[0] > 0.7 * held[2] or int(state["round"]) + 1 >= self.rounds)
+                and (
+                    held[0] > 0.7 * held[2]
+                    or int(state["round"]) + 1 >= self.rounds
+                    or not self._learnt(state)
+                )
             ):
                 return f"settled after {step} steps, {int(state['round']) + 1} rounds"
             return None
@@ -165,9 +178,12 @@ class GaussNewton:
         return {where: max(1, round(share * count)) for where, count in num.items()}
 
     def _round_over(self, state: State) -> bool:
-        recent, held = np.asarray(state["recent"]), np.asarray(state["held_out"])
-        learnt = np.isfinite(recent[0]) and held[0] > self.overfit * recent[-1]
-        return self._settled(state) or bool(learnt)
+        known = np.isfinite(np.asarray(state["recent"])[0])
+        return self._settled(state) or bool(known and self._learnt(state))
+
+    def _learnt(self, state: State) -> bool:
+        """Whether these rows have been learnt by heart, so that others would tell something new."""
+        return float(state["held_out"][0]) > self.overfit * float(state["loss"])
 
     def _settled(self, state: State) -> bool:
         """Whether the last steps together gained too little to go on with these rows."""
@@ -220,7 +236,7 @@ def _run(
     flat, unravel = ravel_pytree(state["params"])
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        theta, damping, recent, count = carry
+        theta, damping, _, recent, count = carry
         theta, damping, loss = ladder_step(
             lambda v: scaled_rows(setup, unravel(v), batch, scales),
             lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
@@ -229,26 +245,29 @@ def _run(
             num=self.ladder,
             threshold=self.threshold,
             stride=self.stride,
+            slack=self.slack,
             solver=self.solver_here(),
             corrections=self.corrections,
         )
-        return theta, damping, jnp.append(recent[1:], loss), count + 1
+        lowest = jnp.minimum(recent[-1], loss)
+        return theta, damping, loss, jnp.append(recent[1:], lowest), count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:
-        _, damping, recent, count = carry
+        _, damping, _, recent, count = carry
         gained = recent[-1] <= (1 - self.tolerance) * recent[0]
         return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(recent[0]))
 
-    start = (flat, state["damping"], state["recent"], jnp.zeros((), jnp.int32))
-    theta, damping, recent, count = jax.lax.while_loop(going, step, start)
+    begin = (flat, state["damping"], state["loss"], state["recent"], jnp.zeros((), jnp.int32))
+    theta, damping, loss, recent, count = jax.lax.while_loop(going, step, begin)
     after = {
         **state,
         "params": unravel(theta),
         "damping": damping,
+        "loss": loss,
         "recent": recent,
         "step": state["step"] + count,
     }
-    return after, recent[-1]
+    return after, loss
 
 
 def _compare(setup: Setup, held_out: Batch, state: State) -> State:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -50,9 +51,10 @@ def damping_ladder(centre: Array, num: int, decades: float = 1.5) -> Array:
     return centre * 10.0**exponents
 
 
-def smallest_damping(trace: Array, solver: str) -> Array:
-    """The damping below which a solver returns noise."""
-    return trace * (1e-15 if solver == "cholesky" else 1e-30) + jnp.finfo(trace.dtype).tiny
+def smallest_damping(trace: Array, solver: str, slack: float = 0.0) -> Array:
+    """The damping below which a solver returns noise, or steps that may raise the loss stray."""
+    relative = 1e-15 if solver == "cholesky" or slack else 1e-30
+    return trace * relative + jnp.finfo(trace.dtype).tiny
 
 
 def damped_steps(
@@ -216,22 +218,25 @@ def _conjugate_gradients(apply, target: Array, num: int) -> Array:
 
 
 def choose(
-    losses: Array, current: Array, predicted: Array, threshold: float, allowed: Array | None = None
+    losses: Array,
+    current: Array,
+    predicted: Array,
+    threshold: float,
+    allowed: Array | bool = True,
+    may_rise_to: Array | float = 0.0,
 ) -> tuple[Array, Array]:
     """The index of the step to take, and whether to take one.
 
     Ladders run from small to large damping. Walk from the largest down and keep going while the
-    ratio of actual to predicted decrease stays above the threshold. A candidate that is not finite,
-    or not allowed, ends the walk.
+    ratio of actual to predicted decrease stays above the threshold, or the loss below what it
+    `may_rise_to`. A candidate that is not finite, or not allowed, ends the walk.
     """
     ratio = (current - losses) / predicted
-    good = jnp.isfinite(ratio) & jnp.isfinite(losses) & (predicted > 0) & (ratio >= threshold)
-    if allowed is not None:
-        good &= allowed
+    lower = jnp.isfinite(ratio) & (predicted > 0) & (ratio >= threshold) & (losses < current)
+    good = jnp.isfinite(losses) & allowed & (lower | (losses < may_rise_to))
     from_largest = jnp.cumprod(good[::-1].astype(jnp.int32))[::-1]
     reached = from_largest.sum()
-    index = jnp.clip(len(losses) - reached, 0, len(losses) - 1)
-    return index, (reached > 0) & (losses[index] < current)
+    return jnp.clip(len(losses) - reached, 0, len(losses) - 1), reached > 0
 
 
 def bend(
@@ -275,17 +280,19 @@ def ladder_step(
     solver: str = "qr",
     corrections: int = 0,
     stride: float = jnp.inf,
+    slack: float = 0.0,
 ) -> tuple[Array, Array, Array]:
     """One step from theta: the next theta, the next damping, and the loss there.
 
     A damping of zero asks for a first value relative to the size of the problem. If no candidate
     lowers the loss, theta stays and the damping grows; one that is not finite is never taken, nor
-    one that is longer than `stride` times theta.
+    one that is longer than `stride` times theta. A step may raise the loss by up to `slack` times
+    what it is.
     """
     r, jacobian = rows_and_jacobian(theta)
     trace = jnp.sum(jacobian**2)
     centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
-    centre = jnp.maximum(centre, smallest_damping(trace, solver))
+    centre = jnp.maximum(centre, smallest_damping(trace, solver, slack))
     ladder = damping_ladder(centre, num)
     steps, again = damped_steps(jacobian, r, ladder, centre, solver)
     rows_at = jax.vmap(lambda p: rows(theta + p))
@@ -293,7 +300,8 @@ def ladder_step(
     losses = jnp.sum(there**2, axis=1)
     # By the straight step: a correction for curvature is short beside it.
     near_enough = jnp.sum(directions**2, axis=1) <= (stride * jnp.linalg.norm(theta)) ** 2
-    index, accept = choose(losses, now, steps.predicted, threshold, near_enough)
+    take = partial(choose, allowed=near_enough, may_rise_to=(1 + slack) * now if slack else 0.0)
+    index, accept = take(losses, now, steps.predicted, threshold)
     if corrections:
         # Only for the step that would be taken and those just bolder: they are what may change.
         near = min(BENT, num)
@@ -309,7 +317,7 @@ def ladder_step(
         )
         directions = jax.lax.dynamic_update_slice_in_dim(directions, bent, at, 0)
         losses = jax.lax.dynamic_update_slice_in_dim(losses, lower, at, 0)
-        index, accept = choose(losses, now, steps.predicted, threshold, near_enough)
+        index, accept = take(losses, now, steps.predicted, threshold)
     return (
         jnp.where(accept, theta + directions[index], theta),
         jnp.where(accept, ladder[index], 30 * centre),

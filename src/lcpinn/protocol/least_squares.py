@@ -30,18 +30,22 @@ class _Size:
     starts: int = 1
     corrections: int = 2
     gain: float = 1.2
+    slack: float = 0.0
+    patience: int = 6
 
 
 # By the number of coordinates and coefficients together. Solutions of linear equations are smooth
 # and sines reach the last digits; nonlinear ones build fronts, which tanh meets with fewer units.
-# A second start is tried where a step is cheap; elsewhere its time is better spent on the first.
-# Corrections for curvature pay where factorising dominates a step. With two inputs on a CPU the
-# rows do, and straight steps, more of them, settle at a lower held-out loss. On an accelerator a
-# start of a linear problem is where it will be after some thirty steps, or crawls: that is over.
+# With three inputs and more a linear problem's steps may raise the loss (`slack`): two layers that
+# go far at a high loss end orders of magnitude lower, and alike from every start, so that none is
+# left because it crawls. With two inputs a descent alone falls to the last digits, and straight
+# steps, which lower the loss less while the damping falls, end lower than corrected ones; how low
+# is chance, which an early trial does not foretell, so that starts follow one another. Fronts do
+# not forgive steps that raise the loss; there two starts are tried.
 _SMOOTH_CPU = {
-    2: _Size((20, 20), 8.0, 2600, 200, "qr", 13, starts=2, corrections=0),
-    3: _Size((24, 24), 5.0, 3600, 400, "cholesky", 5),
-    4: _Size((16, 16, 16), 4.0, 3000, 600, "cholesky", 5),
+    2: _Size((20, 20), 8.0, 2600, 200, "qr", 13, corrections=0),
+    3: _Size((24, 24), 5.0, 6000, 400, "cholesky", 5, slack=10.0, patience=20, gain=1.0),
+    4: _Size((24, 24), 4.0, 6000, 600, "cholesky", 5, slack=10.0, patience=20, gain=1.0),
 }
 _FRONTS_CPU = {
     2: _Size((16, 16, 16), 3.0, 3000, 400, "cholesky", 9, starts=2, corrections=0),
@@ -50,13 +54,13 @@ _FRONTS_CPU = {
 }
 _SMOOTH_ACCELERATOR = {
     2: _Size((20, 20), 8.0, 3000, 400, "two-level", 13, starts=2, corrections=0),
-    3: _Size((48, 48, 48), 5.0, 32_768, 2000, "two-level", 9, 7, gain=2.0),
-    4: _Size((64, 64), 4.0, 24_000, 3000, "two-level", 9, gain=2.0),
+    3: _Size((64, 64), 5.0, 28_000, 2000, "cholesky", 9, 7, slack=10.0, patience=20, gain=1.0),
+    4: _Size((64, 64), 4.0, 24_000, 3000, "cholesky", 9, slack=10.0, patience=20, gain=1.0),
 }
 _FRONTS_ACCELERATOR = {
-    2: _Size((32, 32, 32), 3.0, 12_000, 1500, "cholesky", 9, starts=2),
-    3: _Size((32, 32, 32), 3.0, 16_000, 2000, "cholesky", 9),
-    4: _Size((32, 32, 32), 3.0, 16_000, 3000, "cholesky", 9),
+    2: _Size((40, 40, 40), 3.0, 20_000, 1500, "cholesky", 9, starts=2),
+    3: _Size((40, 40, 40), 3.0, 20_000, 2000, "cholesky", 9),
+    4: _Size((40, 40, 40), 3.0, 20_000, 3000, "cholesky", 9),
 }
 
 
@@ -66,9 +70,8 @@ def fast(
     """Gauss-Newton on a small network in double precision: the default.
 
     Sizes follow from the number of inputs, from whether the equation is linear, and from the kind
-    of device. Where steps are cheap two starts are tried, the one with the lower held-out loss goes
-    on until nothing is gained, and further starts follow until `seconds` (50 by default) are over,
-    compilation included.
+    of device. A start goes on until nothing is gained, further starts follow until `seconds` (50 by
+    default) are over, compilation included, and the lowest held-out loss wins.
     Coefficients in `at` are held there instead of being inputs.
     """
     held = dict(at or {})
@@ -84,6 +87,8 @@ def fast(
         solver=size.solver,
         ladder=size.ladder,
         corrections=size.corrections,
+        slack=size.slack,
+        patience=size.patience,
         tolerance=0.02,
         seconds=50.0 if seconds is None else seconds,
     )
