@@ -1,10 +1,10 @@
 """What a choice of Gauss-Newton is worth: `fast` with one field changed, in the same time.
 
-    python -m benchmarks.choices --choice slack=0,10 [--families helmholtz-2d,acoustics]
-                                 [--seeds 0,1] [--seconds 50] [--out results/choice-slack-cpu.json]
+    python -m benchmarks.choices --choice roam=0,1 [--families helmholtz-2d,acoustics]
+                                 [--seeds 0,1] [--seconds 50] [--out results/choice-roam-cpu.json]
 
 A choice is a field of lcpinn.optimiser.GaussNewton with the values to compare; a field that needs
-another beside it takes both: `slack+patience=0+6,10+20`. Everything else is as in `fast`, and the
+another beside it takes both: `roam+corrections=0+2,1+0`. Everything else is as in `fast`, and the
 time, compilation included, is the same. Families of the paper and of the zoo.
 """
 
@@ -68,12 +68,18 @@ def parse(choice: str) -> list[Change]:
     kinds = {field.name: type(field.default) for field in fields(GaussNewton)}
     names = left.split("+")
     for name in names:
-        if kinds.get(name) not in (int, float, str):
+        if kinds.get(name) not in (bool, int, float, str):
             sys.exit(f"Gauss-Newton has no field {name!r} with one value")
     values = [value.split("+") for value in right.split(",")]
     if any(len(value) != len(names) for value in values) or not right:
         sys.exit(f"{choice!r}: as many values as fields, with + between them")
-    return [{n: kinds[n](v) for n, v in zip(names, value, strict=True)} for value in values]
+    read = {name: _yes if kinds[name] is bool else kinds[name] for name in names}
+    return [{n: read[n](v) for n, v in zip(names, value, strict=True)} for value in values]
+
+
+def _yes(word: str) -> bool:
+    """A field that is on or off is written 1 or 0."""
+    return bool(int(word))
 
 
 def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any]:

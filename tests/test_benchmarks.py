@@ -190,7 +190,7 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
 
     def train(family, protocol, *, seed, progress):
         how = protocol.phases[0].phase
-        asked.append((seed, how.slack, how.patience, how.seconds))
+        asked.append((seed, how.roam, how.patience, how.seconds))
         if asked[1:]:
             assert len(json.loads(out.read_text())["trainings"]) == len(asked) - 1
         return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
@@ -199,10 +199,10 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(choices, "validate", lambda solution: {"residual": 1e-3})
     monkeypatch.setattr(choices, "evaluate", lambda solution: {"mean": 2e-5})
     options = ["--families", "heat", "--seeds", "3", "--seconds", "7"]
-    choices.main(["--choice", "slack+patience=0+6,10+20", *options, "--out", str(out)])
-    assert asked == [(3, 0.0, 6, 7.0), (3, 10.0, 20, 7.0)]
+    choices.main(["--choice", "roam+patience=0+6,1+9", *options, "--out", str(out)])
+    assert asked == [(3, False, 6, 7.0), (3, True, 9, 7.0)]
     assert {"stamp", "command", "trainings"} <= set(json.loads(out.read_text()))
-    assert "slack 10.0, patience 20" in capsys.readouterr().out
+    assert "roam True, patience 9" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

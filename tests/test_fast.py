@@ -190,6 +190,56 @@ def test_a_training_may_rise_before_it_falls():
         assert f"{min(held):.2e}" in note
 
 
+def test_a_training_roams_before_it_descends():
+    """What is within reach falls while the loss does not; the end of the time ends it too."""
+    with jax.enable_x64(True):
+        roam = dataclasses.replace(SMALL, roam=True, stride=0.03, patience=5, block=1, steps=200)
+        setup = make_setup(Bar(), small(roam))
+        stage = roam.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state, seen = stage.init(params, jax.random.PRNGKey(1)), []
+        while bool(state["roaming"]):
+            state, info = stage.advance(state)
+            seen.append(float(info["loss"]))
+            assert stage.stopped(state, info) is None
+            assert int(state["round"]) == 0
+        highest = max(seen[2:])
+        assert not np.isfinite(np.asarray(state["recent"])).any()  # from now on by the loss
+        for _ in range(15):
+            state, info = stage.advance(state)
+        assert float(info["loss"]) < 1e-6 * highest
+
+        timed = dataclasses.replace(roam, seconds=3600.0, block=5)
+        stage = timed.build(setup)
+        state = stage.init(params, jax.random.PRNGKey(1))
+        state, _ = stage.advance(state)
+        assert bool(state["roaming"])
+        slow = {**state, "pace": jnp.asarray(3600.0 / 3)}  # three steps are left
+        slow, _ = stage.advance(slow)
+        assert not bool(slow["roaming"])
+        assert int(slow["step"]) == int(state["step"]) + 3
+
+
+def test_rounding_is_the_end_of_it():
+    """No further start where the residual cannot get smaller."""
+    family, quick = Bar(), small(SMALL)
+    with jax.enable_x64(True):
+        setup = make_setup(family, quick)
+        timed = dataclasses.replace(SMALL, seconds=3600.0, steps=60)
+        stage = timed.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        state, info = stage.advance(stage.init(params, jax.random.PRNGKey(1)))
+        assert not info["exact"]
+        held = state["held_out"].at[1].set(1e-27 * state["first"])
+        settled = jnp.full_like(state["recent"], 1e-29)
+        done = {**state, "held_out": held, "recent": settled, "roaming": jnp.asarray(False)}
+        assert "nothing but rounding is left" in stage.stopped(done, info)
+        restarts = Restarts(timed, starts=1)
+        now = {"error": np.inf, "start": 1, "began": 3600.0}
+        assert restarts._further(now, {"seconds_left": 3000.0, "exact": False})
+        assert not restarts._further(now, {"seconds_left": 3000.0, "exact": True})
+
+
 def stage_of(setup, phase):
     params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
     return phase.build(setup).init(params, jax.random.PRNGKey(1))

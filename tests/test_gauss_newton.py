@@ -1,6 +1,7 @@
 """Gauss-Newton: steps against dense least squares, and what it must survive."""
 
 import os
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -134,12 +135,46 @@ def test_steps_that_may_rise_leave_a_curved_valley(corrections):
     np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-3)
 
 
+def test_a_roaming_step_is_as_long_as_its_stride_and_a_descent_takes_the_lowest():
+    rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
+    both = lambda v: (rows(v), jax.jacobian(rows)(v))
+    begin, damping = jnp.array([1.0, np.sin(3.0)]), jnp.asarray(1.0)
+    step = partial(ladder_step, rows, both, begin, damping, stride=0.3)
+    now = float(jnp.sum(rows(begin) ** 2))
+    far, low = step(roaming=jnp.asarray(True)), step(roaming=jnp.asarray(False))
+    length = lambda taken: float(jnp.linalg.norm(taken.theta - begin) / jnp.linalg.norm(begin))
+    assert float(far.loss) > now > float(low.loss)
+    assert length(low) < length(far) <= 0.3
+    # Both rows are straight but for the sine, so that what a step leaves within reach is its end.
+    assert float(far.reachable) == pytest.approx(float((far.theta[0] - 6) ** 2), rel=1e-3)
+
+
+def test_roaming_finds_the_end_of_a_curved_valley():
+    """Nothing but what is within reach tells that the end comes nearer."""
+    rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
+    roaming = jnp.asarray(True)
+    theta, _ = solve(rows, [1.0, 0.1], "qr", stride=0.3, roaming=roaming)
+    theta, loss = solve(rows, theta, "qr", 10, stride=0.3, roaming=~roaming)
+    assert loss < 1e-20
+    np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-8)
+
+
+def test_a_roaming_step_that_is_not_finite_is_not_taken():
+    rows = lambda v: jnp.where(v[0] > 1.5, jnp.nan, 1.0) * jnp.stack([v[1], v[0] - 2])
+    both = lambda v: (rows(v), jax.jacobian(rows)(v))
+    begin = jnp.ones(2)
+    taken = ladder_step(rows, both, begin, jnp.asarray(1e-9), roaming=jnp.asarray(True))
+    np.testing.assert_array_equal(taken.theta, begin)
+    assert float(taken.damping) > 1e-9
+    assert float(taken.loss) == float(taken.reachable) == 2.0
+
+
 def solve(rows, theta, solver, steps=60, **options):
     jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
     step = jax.jit(lambda t, d: ladder_step(rows, jacobian, t, d, solver=solver, **options))
     theta, damping, loss = jnp.asarray(theta), jnp.zeros(()), jnp.inf
     for _ in range(steps):
-        theta, damping, loss = step(theta, damping)
+        theta, damping, loss, _ = step(theta, damping)
     return np.asarray(theta), float(loss)
 
 
@@ -223,7 +258,7 @@ def test_no_step_is_longer_than_its_stride():
         step = jax.jit(lambda t, d: ladder_step(banana, jacobian, t, d, stride=stride))
         theta, damping, longest = jnp.asarray([-1.2, 1.0]), jnp.zeros(()), 0.0
         for _ in range(12):
-            new, damping, _ = step(theta, damping)
+            new, damping, *_ = step(theta, damping)
             longest = max(longest, float(jnp.linalg.norm(new - theta) / jnp.linalg.norm(theta)))
             theta = new
         return longest

@@ -32,6 +32,9 @@ from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
 
 LARGEST_DAMPING = 1e12
+ROAM = 1 / 3  # a roaming round has to lower what is within reach by this share
+ROUNDING = 1e-26
+DESCENT = 12  # steps that a roaming round needs to come down
 
 
 @spec
@@ -49,11 +52,18 @@ class GaussNewton:
     nothing after it gets out of there. `solver` is one of lcpinn.optimiser.ladder, or `auto`: QR on
     a CPU, two-level Cholesky on an accelerator.
 
-    With `slack` a step may raise the loss by up to so many times. Parameters that matter little
+    With `roam` a round does not mind at first how high the loss is. Parameters that matter little
     have far to go, and the lower the loss, the narrower the curved valley that they must stay in:
-    a descent that never rises reaches it early and crawls. One that may rise goes those ways first,
-    at a high loss and with ever smaller damping, and then falls by orders of magnitude in a few
-    steps. `patience` has to outlast the time before that.
+    a descent that never rises reaches it early and crawls. What a roaming round lowers is the loss
+    within reach, that which a step would leave if the rows were linear. The actual one is curvature
+    of the last step for the most part, which the next removes, and all that limits a step is its
+    stride. When `patience` steps no longer lower what is within reach by a third, or the time is
+    nearly up, the round descends there in a handful of steps.
+
+    With `slack` instead a step may raise the loss by up to so many times, all along: the same idea
+    with less of it, and `patience` has to outlast the time before the loss falls.
+
+    A loss of ROUNDING times the first one is the end: nothing is left of the residual but rounding.
 
     With `early` the first round sees only so many rows for every parameter, a part of all of them;
     when it has learnt these, or settled, the others join. Fewer than one are steps in sample space.
@@ -69,6 +79,7 @@ class GaussNewton:
     threshold: float = 0.1
     stride: float = 0.1
     slack: float = 0.0
+    roam: bool = False
     corrections: int = 2
     patience: int = 6
     tolerance: float = 0.05
@@ -86,21 +97,25 @@ class GaussNewton:
             raise LcpinnError(
                 f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights"
             )
-        measure = jax.jit(partial(row_scales, setup))
+        measure = jax.jit(partial(_measure, setup))
         batch = setup.fixed(self.rows)
         few = self._few(setup, batch)
 
         def init(params: Params, key: Array) -> State:
+            scales, first = measure(params, batch)
             return {
                 "params": params,
                 "batch": batch,
-                "scales": measure(params, batch),
+                "scales": scales,
+                "first": first,
                 "damping": jnp.zeros((), problem.dtype),  # zero: the first step chooses
                 "loss": jnp.asarray(jnp.inf, problem.dtype),
                 "recent": jnp.full(self.patience, jnp.inf, problem.dtype),  # lowest until then
                 "best": params,
                 "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
                 "early": jnp.asarray(bool(few)),
+                "roaming": jnp.asarray(self.roam),
+                "pace": jnp.zeros(()),  # seconds for a step
                 "round": jnp.zeros((), jnp.int32),
                 "step": jnp.zeros((), jnp.int32),
                 "key": key,
@@ -113,10 +128,14 @@ class GaussNewton:
         def advance(state: State) -> tuple[State, Info]:
             if self._round_over(state):
                 state = _all_rows(state) if bool(state["early"]) else fresh(state)
+            num, pace = min(self.block, self.steps - int(state["step"])), float(state["pace"])
+            if deadline is not None and pace:
+                left = (deadline - time.monotonic()) / pace
+                num = min(num, max(round(left), 1))
+                state = _descending(state) if left < DESCENT else state
+            program = (begin if bool(state["early"]) else run)()
             with _calm_blas():
-                num = jnp.asarray(min(self.block, self.steps - int(state["step"])), jnp.int32)
-                state, loss = (begin if bool(state["early"]) else run)()(state, num)
-                loss = jax.block_until_ready(loss)
+                state, loss = _timed(program, state, num)
             if not np.isfinite(float(loss)):
                 raise LcpinnError(problem.blame(state["params"], state["batch"]))
             state = compare(state)
@@ -125,6 +144,7 @@ class GaussNewton:
                 "validation": state["held_out"][0],
                 "damping": state["damping"],
                 "round": state["round"] + 1,
+                "exact": _exact(state),
             }
             if deadline is not None:
                 info["seconds_left"] = max(deadline - time.monotonic(), 0.0)
@@ -136,6 +156,8 @@ class GaussNewton:
                 return f"{self.steps} steps done"
             if deadline is not None and time.monotonic() > deadline:
                 return f"the time is up ({self.seconds:g} s) after {step} steps"
+            if _exact(state) and self._round_over(state):
+                return f"nothing but rounding is left after {step} steps"
             if (
                 not bool(state["early"])
                 and self._settled(state)
@@ -178,7 +200,7 @@ class GaussNewton:
         return {where: max(1, round(share * count)) for where, count in num.items()}
 
     def _round_over(self, state: State) -> bool:
-        known = np.isfinite(np.asarray(state["recent"])[0])
+        known = np.isfinite(np.asarray(state["recent"])[0]) and not bool(state["roaming"])
         return self._settled(state) or bool(known and self._learnt(state))
 
     def _learnt(self, state: State) -> bool:
@@ -196,6 +218,17 @@ class GaussNewton:
         if self.solver != "auto":
             return self.solver
         return "qr" if jax.default_backend() == "cpu" else "two-level"
+
+
+def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[dict[str, Array], Array]:
+    """The rows' scales at a start, and the loss there."""
+    scales = row_scales(setup, params, batch)
+    return scales, jnp.sum(scaled_rows(setup, params, batch, scales) ** 2)
+
+
+def _exact(state: State) -> bool:
+    """Whether nothing but rounding is left on rows that no step has seen."""
+    return bool(state["held_out"][1] <= ROUNDING * state["first"])
 
 
 def _compiler_options() -> dict[str, Any] | None:
@@ -226,6 +259,24 @@ def _all_rows(state: State) -> State:
     return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent}
 
 
+def _timed(
+    program: Callable[..., tuple[State, Array]], state: State, num: int
+) -> tuple[State, Array]:
+    """So many steps, and in the state how long each took."""
+    before, began = int(state["step"]), time.monotonic()
+    state, loss = jax.block_until_ready(program(state, jnp.asarray(num, jnp.int32)))
+    pace = (time.monotonic() - began) / max(int(state["step"]) - before, 1)
+    return {**state, "pace": jnp.asarray(pace, state["pace"].dtype)}, loss
+
+
+def _descending(state: State) -> State:
+    """The time for roaming is over."""
+    if not bool(state["roaming"]):
+        return state
+    recent = jnp.full_like(state["recent"], jnp.inf)
+    return {**state, "roaming": jnp.zeros_like(state["roaming"]), "recent": recent}
+
+
 def _run(
     self: GaussNewton, setup: Setup, few: dict[str, int], state: State, num: Array
 ) -> tuple[State, Array]:
@@ -236,8 +287,8 @@ def _run(
     flat, unravel = ravel_pytree(state["params"])
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        theta, damping, _, recent, count = carry
-        theta, damping, loss = ladder_step(
+        theta, damping, _, recent, roaming, count = carry
+        taken = ladder_step(
             lambda v: scaled_rows(setup, unravel(v), batch, scales),
             lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
             theta,
@@ -246,25 +297,31 @@ def _run(
             threshold=self.threshold,
             stride=self.stride,
             slack=self.slack,
+            roaming=roaming if self.roam else None,
             solver=self.solver_here(),
             corrections=self.corrections,
         )
-        lowest = jnp.minimum(recent[-1], loss)
-        return theta, damping, loss, jnp.append(recent[1:], lowest), count + 1
+        merit = jnp.where(roaming, taken.reachable, taken.loss)
+        recent = jnp.append(recent[1:], jnp.minimum(recent[-1], merit))
+        there = roaming & jnp.isfinite(recent[0]) & (recent[-1] > (1 - ROAM) * recent[0])
+        recent = jnp.where(there, jnp.inf, recent)  # from here on it is the loss that counts
+        return taken.theta, taken.damping, taken.loss, recent, roaming & ~there, count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:
-        _, damping, _, recent, count = carry
+        _, damping, _, recent, _, count = carry
         gained = recent[-1] <= (1 - self.tolerance) * recent[0]
         return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(recent[0]))
 
-    begin = (flat, state["damping"], state["loss"], state["recent"], jnp.zeros((), jnp.int32))
-    theta, damping, loss, recent, count = jax.lax.while_loop(going, step, begin)
+    begin = (flat, *(state[name] for name in ("damping", "loss", "recent", "roaming")))
+    begin = (*begin, jnp.zeros((), jnp.int32))
+    theta, damping, loss, recent, roaming, count = jax.lax.while_loop(going, step, begin)
     after = {
         **state,
         "params": unravel(theta),
         "damping": damping,
         "loss": loss,
         "recent": recent,
+        "roaming": roaming,
         "step": state["step"] + count,
     }
     return after, loss
@@ -302,6 +359,7 @@ def _redraw(self: GaussNewton, setup: Setup, state: State) -> State:
         **state,
         "batch": batch,
         "round": state["round"] + 1,
+        "roaming": jnp.full_like(state["roaming"], self.roam),
         "recent": jnp.full_like(state["recent"], jnp.inf),
         "held_out": state["held_out"]
         .at[2]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -51,9 +50,9 @@ def damping_ladder(centre: Array, num: int, decades: float = 1.5) -> Array:
     return centre * 10.0**exponents
 
 
-def smallest_damping(trace: Array, solver: str, slack: float = 0.0) -> Array:
-    """The damping below which a solver returns noise, or steps that may raise the loss stray."""
-    relative = 1e-15 if solver == "cholesky" or slack else 1e-30
+def smallest_damping(trace: Array, solver: str) -> Array:
+    """The damping below which a solver returns noise."""
+    relative = 1e-15 if solver == "cholesky" else 1e-30
     return trace * relative + jnp.finfo(trace.dtype).tiny
 
 
@@ -225,18 +224,24 @@ def choose(
     allowed: Array | bool = True,
     may_rise_to: Array | float = 0.0,
 ) -> tuple[Array, Array]:
-    """The index of the step to take, and whether to take one.
+    """The index of the boldest step to trust, and whether there is one.
 
-    Ladders run from small to large damping. Walk from the largest down and keep going while the
-    ratio of actual to predicted decrease stays above the threshold, or the loss below what it
-    `may_rise_to`. A candidate that is not finite, or not allowed, ends the walk.
+    A step is to be trusted when the ratio of actual to predicted decrease reaches the threshold, or
+    the loss stays below what it `may_rise_to`. A candidate that is not finite, or not allowed,
+    never is.
     """
     ratio = (current - losses) / predicted
     lower = jnp.isfinite(ratio) & (predicted > 0) & (ratio >= threshold) & (losses < current)
-    good = jnp.isfinite(losses) & allowed & (lower | (losses < may_rise_to))
-    from_largest = jnp.cumprod(good[::-1].astype(jnp.int32))[::-1]
-    reached = from_largest.sum()
-    return jnp.clip(len(losses) - reached, 0, len(losses) - 1), reached > 0
+    return boldest(jnp.isfinite(losses) & allowed & (lower | (losses < may_rise_to)))
+
+
+def boldest(good: Array) -> tuple[Array, Array]:
+    """The last good one on the way from the largest damping down, and whether there is one.
+
+    Ladders run from small to large damping; the way ends at the first that is not good.
+    """
+    reached = jnp.cumprod(good[::-1].astype(jnp.int32)).sum()
+    return jnp.clip(len(good) - reached, 0, len(good) - 1), reached > 0
 
 
 def bend(
@@ -269,6 +274,19 @@ def bend(
     return best, least
 
 
+class Taken(NamedTuple):
+    """Where a step leads, the damping it was taken with, its loss, and what is within reach."""
+
+    theta: Float[Array, " p"]
+    damping: Array
+    loss: Array
+    reachable: Array  # the loss after the step if the rows were linear
+
+
+# The step to take, its index in the ladder, its loss, and whether to take it.
+Choice = tuple[Array, Array, Array, Array]
+
+
 def ladder_step(
     rows: Callable[[Array], Array],
     rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
@@ -281,45 +299,84 @@ def ladder_step(
     corrections: int = 0,
     stride: float = jnp.inf,
     slack: float = 0.0,
-) -> tuple[Array, Array, Array]:
-    """One step from theta: the next theta, the next damping, and the loss there.
+    roaming: Array | None = None,
+) -> Taken:
+    """One step from theta.
 
-    A damping of zero asks for a first value relative to the size of the problem. If no candidate
-    lowers the loss, theta stays and the damping grows; one that is not finite is never taken, nor
-    one that is longer than `stride` times theta. A step may raise the loss by up to `slack` times
-    what it is.
+    A damping of zero asks for a first value relative to the size of the problem. If no candidate is
+    fit to be taken, theta stays and the damping grows; one that is not finite is never taken, nor
+    one that is longer than `stride` times theta. The boldest to trust is taken, which may raise the
+    loss by up to `slack` times what it is. Where `roaming` is given, it is the boldest of all while
+    that is true, and the lowest from then on.
     """
     r, jacobian = rows_and_jacobian(theta)
     trace = jnp.sum(jacobian**2)
     centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
-    centre = jnp.maximum(centre, smallest_damping(trace, solver, slack))
+    centre = jnp.maximum(centre, smallest_damping(trace, solver))
     ladder = damping_ladder(centre, num)
     steps, again = damped_steps(jacobian, r, ladder, centre, solver)
-    rows_at = jax.vmap(lambda p: rows(theta + p))
-    directions, there, now = steps.directions, rows_at(steps.directions), jnp.sum(r**2)
-    losses = jnp.sum(there**2, axis=1)
+    rows_at, now = jax.vmap(lambda p: rows(theta + p)), jnp.sum(r**2)
     # By the straight step: a correction for curvature is short beside it.
-    near_enough = jnp.sum(directions**2, axis=1) <= (stride * jnp.linalg.norm(theta)) ** 2
-    take = partial(choose, allowed=near_enough, may_rise_to=(1 + slack) * now if slack else 0.0)
-    index, accept = take(losses, now, steps.predicted, threshold)
-    if corrections:
-        # Only for the step that would be taken and those just bolder: they are what may change.
-        near = min(BENT, num)
-        at = jnp.clip(index - near + 1, 0, num - near)
-        part = lambda array: jax.lax.dynamic_slice_in_dim(array, at, near)
-        bent, lower = bend(
-            rows_at,
-            lambda others: again(others, part(ladder)),
-            part(directions),
-            part(there),
-            lambda p: r + p @ jacobian.T,
-            corrections,
+    near = jnp.sum(steps.directions**2, axis=1) <= (stride * jnp.linalg.norm(theta)) ** 2
+    if roaming is not None:
+        step, index, loss, accept = jax.lax.cond(
+            roaming,
+            lambda: _farthest(rows_at, steps.directions, near),
+            lambda: _lowest(rows_at, steps.directions, near, now),
         )
-        directions = jax.lax.dynamic_update_slice_in_dim(directions, bent, at, 0)
-        losses = jax.lax.dynamic_update_slice_in_dim(losses, lower, at, 0)
-        index, accept = take(losses, now, steps.predicted, threshold)
-    return (
-        jnp.where(accept, theta + directions[index], theta),
+    else:
+        most = (1 + slack) * now if slack else 0.0
+        trust = lambda losses: choose(losses, now, steps.predicted, threshold, near, most)
+        linear = lambda p: r + p @ jacobian.T
+        solve = lambda others, part: again(others, ladder[part])
+        step, index, loss, accept = _trusted(
+            rows_at, steps.directions, trust, linear, solve, corrections
+        )
+    # Not from what the step predicts to gain: that leaves rounding of the present loss.
+    reachable = jnp.sum((r + jacobian @ steps.directions[index]) ** 2)
+    return Taken(
+        jnp.where(accept, theta + step, theta),
         jnp.where(accept, ladder[index], 30 * centre),
-        jnp.where(accept, losses[index], now),
+        jnp.where(accept, loss, now),
+        jnp.where(accept, reachable, now),
     )
+
+
+def _trusted(
+    rows_at: Callable[[Array], Array],
+    directions: Array,
+    trust: Callable[[Array], tuple[Array, Array]],
+    linear: Callable[[Array], Array],
+    solve: Callable[[Array, Array], Array],
+    corrections: int,
+) -> Choice:
+    """The boldest step to trust, by their losses; some of them bent after the rows."""
+    there = rows_at(directions)
+    losses = jnp.sum(there**2, axis=1)
+    index, accept = trust(losses)
+    if corrections:
+        # Only the step that would be taken and those just bolder: they are what may change.
+        bent = min(BENT, len(losses))
+        part = jnp.clip(index - bent + 1, 0, len(losses) - bent) + jnp.arange(bent)
+        again = lambda others: solve(others, part)
+        best, lower = bend(rows_at, again, directions[part], there[part], linear, corrections)
+        directions, losses = directions.at[part].set(best), losses.at[part].set(lower)
+        index, accept = trust(losses)
+    return directions[index], index, losses[index], accept
+
+
+def _farthest(rows_at: Callable[[Array], Array], directions: Array, near: Array) -> Choice:
+    """The boldest step that is near enough, whatever its loss."""
+    index, accept = boldest(near)
+    loss = jnp.sum(rows_at(directions[index][None]) ** 2)
+    return directions[index], index, loss, accept & jnp.isfinite(loss)
+
+
+def _lowest(
+    rows_at: Callable[[Array], Array], directions: Array, near: Array, now: Array
+) -> Choice:
+    """The step with the lowest loss, if that is below the present one."""
+    losses = jnp.sum(rows_at(directions) ** 2, axis=1)
+    losses = jnp.where(jnp.isfinite(losses) & near, losses, jnp.inf)
+    index = jnp.argmin(losses)
+    return directions[index], index, losses[index], losses[index] < now

@@ -115,7 +115,7 @@ class Restarts:
 
     def _further(self, state: State, info: Info) -> bool:
         """Whether there is time, and leave, for one more start."""
-        if "seconds_left" not in info:
+        if "seconds_left" not in info or info.get("exact"):
             return False
         left = float(info["seconds_left"])
         if np.isfinite(float(state["error"])) and float(state["error"]) > self.doubt:

@@ -29,23 +29,22 @@ class _Size:
     degree: int = 5
     starts: int = 1
     corrections: int = 2
-    gain: float = 1.2
+    roam: bool = False
     slack: float = 0.0
     patience: int = 6
+    stride: float = 0.1
 
 
 # By the number of coordinates and coefficients together. Solutions of linear equations are smooth
 # and sines reach the last digits; nonlinear ones build fronts, which tanh meets with fewer units.
-# With three inputs and more a linear problem's steps may raise the loss (`slack`): two layers that
-# go far at a high loss end orders of magnitude lower, and alike from every start, so that none is
-# left because it crawls. With two inputs a descent alone falls to the last digits, and straight
-# steps, which lower the loss less while the damping falls, end lower than corrected ones; how low
-# is chance, which an early trial does not foretell, so that starts follow one another. Fronts do
-# not forgive steps that raise the loss; there two starts are tried.
+# Smooth ones roam: steps that go far at a high loss end orders of magnitude lower, with two inputs
+# where rounding begins, so that none is left because it crawls. The fewer the inputs, the shorter
+# the steps that keep what is within reach. Fronts do not forgive it; there two starts are tried.
+# On accelerators, where roaming has not been measured, steps have some slack instead.
 _SMOOTH_CPU = {
-    2: _Size((20, 20), 8.0, 2600, 200, "qr", 13, corrections=0),
-    3: _Size((24, 24), 5.0, 6000, 400, "cholesky", 5, slack=10.0, patience=20, gain=1.0),
-    4: _Size((24, 24), 4.0, 6000, 600, "cholesky", 5, slack=10.0, patience=20, gain=1.0),
+    2: _Size((20, 20), 8.0, 2600, 200, "qr", 13, corrections=0, roam=True, patience=8, stride=0.03),
+    3: _Size((28, 28), 5.0, 6000, 400, "cholesky", 5, corrections=0, roam=True, patience=8),
+    4: _Size((28, 28), 4.0, 5000, 600, "cholesky", 5, corrections=0, roam=True, patience=8),
 }
 _FRONTS_CPU = {
     2: _Size((16, 16, 16), 3.0, 3000, 400, "cholesky", 9, starts=2, corrections=0),
@@ -54,8 +53,8 @@ _FRONTS_CPU = {
 }
 _SMOOTH_ACCELERATOR = {
     2: _Size((20, 20), 8.0, 3000, 400, "two-level", 13, starts=2, corrections=0),
-    3: _Size((64, 64), 5.0, 28_000, 2000, "cholesky", 9, 7, slack=10.0, patience=20, gain=1.0),
-    4: _Size((64, 64), 4.0, 24_000, 3000, "cholesky", 9, slack=10.0, patience=20, gain=1.0),
+    3: _Size((64, 64), 5.0, 28_000, 2000, "cholesky", 9, 7, slack=10.0, patience=20),
+    4: _Size((64, 64), 4.0, 24_000, 3000, "cholesky", 9, slack=10.0, patience=20),
 }
 _FRONTS_ACCELERATOR = {
     2: _Size((40, 40, 40), 3.0, 20_000, 1500, "cholesky", 9, starts=2),
@@ -88,6 +87,8 @@ def fast(
         ladder=size.ladder,
         corrections=size.corrections,
         slack=size.slack,
+        roam=size.roam,
+        stride=size.stride,
         patience=size.patience,
         tolerance=0.02,
         seconds=50.0 if seconds is None else seconds,
@@ -102,7 +103,8 @@ def fast(
             reach=reach,
         ),
         weighting=Conditional() if family.weights is not None else Fixed({}),
-        phases=(Restarts(optimiser, starts=size.starts, gain=size.gain),),
+        # While the loss may rise nothing seems to be gained.
+        phases=(Restarts(optimiser, size.starts, gain=1.0 if size.roam or size.slack else 1.2),),
         sampling=None,
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
