@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "command": shlex.join(["python", "-m", "benchmarks.choices", *options]),
         "trainings": [],
     }
-    print(f"{'family':20}{'seed':>5}  {'changed':28}{'residual':>10}{'mean error':>12}")
+    print(f"{'family':20}{'seed':>5}  {'changed':42}{'residual':>10}{'mean error':>12}")
     for name in names:
         for seed in seeds:
             for change in changes:
@@ -101,7 +101,7 @@ def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any
 def _line(run: dict[str, Any]) -> str:
     changed = ", ".join(f"{name} {value}" for name, value in run["changed"].items())
     numbers = f"{run['validation']['residual']:10.1e}{run['error']['mean']:12.1e}"
-    return f"{run['family']:20}{run['seed']:5}  {changed:28}" + numbers
+    return f"{run['family']:20}{run['seed']:5}  {changed:42}" + numbers
 
 
 if __name__ == "__main__":

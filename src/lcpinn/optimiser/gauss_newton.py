@@ -127,7 +127,7 @@ class GaussNewton:
 
         def advance(state: State) -> tuple[State, Info]:
             if self._round_over(state):
-                state = _all_rows(state) if bool(state["early"]) else fresh(state)
+                state = _all_rows(self, state) if bool(state["early"]) else fresh(state)
             num, pace = min(self.block, self.steps - int(state["step"])), float(state["pace"])
             if deadline is not None and pace:
                 left = (deadline - time.monotonic()) / pace
@@ -253,10 +253,10 @@ def _part(points: Points, num: int, key: Array) -> Points:
     return part._replace(quadrature=part.quadrature * (total / num))
 
 
-def _all_rows(state: State) -> State:
-    """The early steps are over."""
-    recent = jnp.full_like(state["recent"], jnp.inf)
-    return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent}
+def _all_rows(self: GaussNewton, state: State) -> State:
+    """The early steps are over: a round begins with all rows."""
+    recent, roaming = jnp.full_like(state["recent"], jnp.inf), jnp.asarray(self.roam)
+    return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent, "roaming": roaming}
 
 
 def _timed(
