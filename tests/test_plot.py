@@ -1,5 +1,6 @@
 """Pictures: each is written, has its axes labelled, and says why where it does not apply."""
 
+import dataclasses
 import json
 import shutil
 
@@ -219,7 +220,10 @@ RESTARTED = [
 def fast_solution(family):
     solution = untrained(family)
     run = {"training": {"seconds": {"compile": 4.0, "train": 18.0}}}
-    return lc.Solution(family, lc.protocol.fast(family), solution.params, run)
+    protocol = lc.protocol.fast(family)
+    (restarts,) = protocol.phases
+    protocol = dataclasses.replace(protocol, phases=(dataclasses.replace(restarts, starts=2),))
+    return lc.Solution(family, protocol, solution.params, run)
 
 
 def test_loss_with_restarts(tmp_path):

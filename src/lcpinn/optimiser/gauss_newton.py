@@ -57,8 +57,8 @@ class GaussNewton:
     a descent that never rises reaches it early and crawls. What a roaming round lowers is the loss
     within reach, that which a step would leave if the rows were linear. The actual one is curvature
     of the last step for the most part, which the next removes, and all that limits a step is its
-    stride. When `patience` steps no longer lower what is within reach by a third, or the time is
-    nearly up, the round descends there in a handful of steps.
+    stride. When `patience` steps no longer lower what is within reach by a third, or the time or
+    the steps are nearly up, the round descends there in a handful of steps.
 
     With `slack` instead a step may raise the loss by up to so many times, all along: the same idea
     with less of it, and `patience` has to outlast the time before the loss falls.
@@ -128,11 +128,11 @@ class GaussNewton:
         def advance(state: State) -> tuple[State, Info]:
             if self._round_over(state):
                 state = _all_rows(self, state) if bool(state["early"]) else fresh(state)
-            num, pace = min(self.block, self.steps - int(state["step"])), float(state["pace"])
+            left, pace = float(self.steps - int(state["step"])), float(state["pace"])
             if deadline is not None and pace:
-                left = (deadline - time.monotonic()) / pace
-                num = min(num, max(round(left), 1))
-                state = _descending(state) if left < DESCENT else state
+                left = min(left, max((deadline - time.monotonic()) / pace, 1.0))
+            num = min(self.block, round(left))
+            state = _descending(state) if left < DESCENT else state
             program = (begin if bool(state["early"]) else run)()
             with _calm_blas():
                 state, loss = _timed(program, state, num)
