@@ -209,6 +209,14 @@ def test_a_training_roams_before_it_descends():
             state, info = stage.advance(state)
         assert float(info["loss"]) < 1e-6 * highest
 
+        few = dataclasses.replace(roam, steps=20).build(setup)  # would roam for longer
+        state = few.init(params, jax.random.PRNGKey(1))
+        while few.stopped(state, {}) is None:
+            state, _ = few.advance(state)
+            # It comes down in the last twelve.
+            assert bool(state["roaming"]) == (int(state["step"]) <= 9)
+        assert int(state["step"]) == 20
+
         timed = dataclasses.replace(roam, seconds=3600.0, block=5)
         stage = timed.build(setup)
         state = stage.init(params, jax.random.PRNGKey(1))

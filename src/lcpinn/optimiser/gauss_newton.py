@@ -33,7 +33,7 @@ from lcpinn.spec import spec
 
 LARGEST_DAMPING = 1e12
 ROAM = 1 / 3  # a roaming round has to lower what is within reach by this share
-ROUNDING = 1e-26
+ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
 DESCENT = 12  # steps that a roaming round needs to come down
 
 
