@@ -1,8 +1,8 @@
 """`python -m benchmarks` runs every benchmark, `python -m benchmarks step --no-torch` one of them.
 
 `--list` says which there are. `families` trains every family with four seeds, for half an hour on
-two cores, and goes on where it was interrupted. A benchmark is a module of this package with a
-function `main`.
+two cores, and goes on where it was interrupted; `zoo` takes two hours. A benchmark is a module of
+this package with a function `main`, or a folder with such a `__main__.py`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from types import ModuleType
 
 
 def found() -> dict[str, ModuleType]:
-    names = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__main__")
+    here = Path(__file__).parent
+    files = {p.stem: p for p in here.glob("*.py") if p.stem != "__main__"}
+    files |= {f"{p.parent.name}.__main__": p for p in here.glob("*/__main__.py")}
     # Looked for in the text first: a module beside them may need what is not installed.
-    texts = {name: (Path(__file__).parent / f"{name}.py").read_text() for name in names}
     return {
-        name: importlib.import_module(f"benchmarks.{name}")
-        for name, text in texts.items()
-        if "\ndef main(" in text
+        name.partition(".")[0]: importlib.import_module(f"benchmarks.{name}")
+        for name, path in sorted(files.items())
+        if "\ndef main(" in path.read_text()
     }
 
 

@@ -1,0 +1,144 @@
+"""One training of the zoo: a fresh process, on cores of its own, and its errors at many lambda."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lcpinn as lc
+from benchmarks.zoo import ZOO, home
+from lcpinn.evaluation import arguments, evaluation_points
+from lcpinn.files import read_json
+from lcpinn.prior import tensor
+
+ROOT = Path(__file__).resolve().parents[2]
+SOBOL, CORNERS = 192, 64  # settings of several coefficients at which errors are measured
+SEED = 7001  # of those settings
+WIDTH = 2  # cores of a training that shares the machine with others
+
+Run = dict[str, Any]
+Asked = dict[str, Any]
+
+
+# -- In the process of the benchmark ---------------------------------------------------------------
+
+
+def train_in_fresh_process(name: str, seed: int, asked: Asked, cores: list[int]) -> Run:
+    """One run as plain data; of a training that failed, the reason under `failed`.
+
+    It finds no compiled program, so that compilation is paid and counted. `cores` pins it there;
+    none leaves it where it is.
+    """
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    kept = {"family": name, "class": home(ZOO[name]), "seed": seed, "asked": asked, "load": load}
+    with tempfile.TemporaryDirectory() as folder:
+        job = {"family": name, "seed": seed, "out": f"{folder}/run", **asked}
+        code = "from benchmarks.zoo.training import train_here; train_here()"
+        done = _python(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
+    if done.returncode:
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        return {**kept, "failed": reason}
+    return kept | json.loads(done.stdout.splitlines()[-1])
+
+
+def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]:
+    """Where the numbers come from; JAX in this process would hold most of a GPU's memory."""
+    code = (
+        "import json, jax; from benchmarks.stamp import stamp; "
+        "print(json.dumps({**stamp(0), 'platform': jax.default_backend()}))"
+    )
+    done = _python(code, cores=cores)
+    if done.returncode:
+        sys.exit(f"JAX does not start:\n{done.stderr[-2000:]}")
+    made = json.loads(done.stdout.splitlines()[-1])
+    made.pop("seed")
+    return {**made, "seeds": seeds}
+
+
+def _python(
+    code: str, *arguments: str, cores: list[int], cache: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    if cache is not None:
+        environment |= {
+            "JAX_COMPILATION_CACHE_DIR": cache,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+            "CUDA_CACHE_PATH": f"{cache}-cuda",
+        }
+    command = [*pinned, sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+# -- In the fresh process --------------------------------------------------------------------------
+
+
+def train_here() -> None:
+    """Train, measure, and print the run as the last line."""
+    from lcpinn.protocol import by_name
+
+    job = json.loads(sys.argv[1])
+    family, directory = ZOO[job["family"]](), Path(job["out"])
+    protocol = by_name(job["protocol"], family, seconds=job["seconds"])
+    solution = lc.train(family, protocol, seed=job["seed"], out=directory, progress=False)
+    result = read_json(directory / "result.json")
+    run = {key: result[key] for key in ("parameters", "seconds", "stopped", "device", "date")}
+    run |= {
+        "error": measure(solution),
+        "residual": result["validation"]["residual"],
+        "estimate": result["validation"].get("estimate"),
+        "steps": _steps(directory / "metrics.jsonl"),
+        "verdict": result.get("verdict"),
+    }
+    print(json.dumps(run))
+
+
+def measure(solution: lc.Solution) -> dict[str, Any]:
+    """Relative L2 errors against the truth at many lambda; at each, the worst output counts.
+
+    worst, at: the largest and where; mean: over all lambda; outputs: the largest of each output.
+    """
+    family, points, errors = solution.family, evaluation_points(solution.family), []
+    settings = dense_settings(family)
+    for lam in settings:
+        truth = family.truth(points, lam)
+        assert truth is not None
+        value = solution(**arguments(family, points, lam))
+        columns = list(value.values()) if isinstance(value, dict) else [value]
+        gap = np.linalg.norm(np.stack(columns, axis=-1) - truth, axis=0)
+        errors.append(gap / np.linalg.norm(truth, axis=0))
+    of_outputs = np.array(errors)
+    at_lambda = of_outputs.max(axis=1)
+    worst = int(at_lambda.argmax())
+    return {
+        "worst": float(at_lambda[worst]),
+        "at": dict(zip(family.parameters.names, map(float, settings[worst]), strict=True)),
+        "mean": float(at_lambda.mean()),
+        "outputs": dict(zip(family.outputs, map(float, of_outputs.max(axis=0)), strict=True)),
+        "settings": len(settings),
+    }
+
+
+def dense_settings(family: lc.Family) -> np.ndarray:
+    """Many lambda (n, p): equispaced in the prior's measure for one coefficient, and for several a
+    Sobol sequence with the corners, or as many of them as there is time for."""
+    if family.parameters.dim == 1:
+        return family.parameters.grid(family.evaluation.dense)
+    corners = tensor([np.array(ends) for ends in family.parameters.ranges.values()])
+    if len(corners) > CORNERS:
+        corners = np.random.default_rng(SEED).permutation(corners)[:CORNERS]
+    return np.concatenate([corners, family.parameters.sobol(SOBOL, SEED)])
+
+
+def _steps(metrics: Path) -> int:
+    """Steps of the optimiser, over all phases."""
+    last = {row["phase"]: row["step"] for row in map(json.loads, metrics.read_text().splitlines())}
+    return sum(last.values())
