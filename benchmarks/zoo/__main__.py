@@ -114,9 +114,7 @@ def core_slots(jobs: int) -> list[list[int]]:
     return [cores[WIDTH * i : WIDTH * (i + 1)] for i in range(jobs)]
 
 
-def _trained(
-    pending: list[tuple[str, int]], asked: Asked, slots: list[list[int]]
-) -> Iterator[Run]:
+def _trained(pending: list[tuple[str, int]], asked: Asked, slots: list[list[int]]) -> Iterator[Run]:
     """Every run as soon as it is done, as many at once as there are slots."""
     free: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
     for slot in slots:

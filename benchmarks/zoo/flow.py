@@ -62,9 +62,7 @@ class TaylorGreen(lc.Family):
     outputs = ("u", "v", "p")
 
     @lc.interior
-    def momentum(
-        self, u, v, u_t, u_x, u_y, v_t, v_x, v_y, p_x, p_y, laplacian_u, laplacian_v, nu
-    ):
+    def momentum(self, u, v, u_t, u_x, u_y, v_t, v_x, v_y, p_x, p_y, laplacian_u, laplacian_v, nu):
         return (
             u_t + u * u_x + v * u_y + p_x - nu * laplacian_u,
             v_t + u * v_x + v * v_y + p_y - nu * laplacian_v,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from benchmarks.zoo import ZOO, home
+from benchmarks.zoo import ZOO, classes_of, home
 from benchmarks.zoo.summary import LIMITS, wrong
 from benchmarks.zoo.training import Run
 from lcpinn.plot.style import COLOURS, in_style, save
@@ -30,7 +30,7 @@ MARKS: dict[str, dict[str, Any]] = {
 def draw(result: dict[str, Any], path: Path) -> Path:
     """A row for each family, grouped by class: a mark for every run, and what its verdict says."""
     heights, titles = _rows()
-    figure = Figure(figsize=(7.0, 0.2 * max(heights.values()) + 1.3))
+    figure = Figure(figsize=(7.0, 0.19 * max(heights.values()) + 1.3))
     axis = figure.subplots()
     _background(axis, heights, titles)
     runs = result["runs"]
@@ -67,7 +67,7 @@ def _background(axis: Axes, heights: dict[str, float], titles: dict[str, float])
     axis.set_xscale("log")
     axis.set_xlim(LOWEST / 2, HIGHEST * 2)
     axis.set_ylim(max(heights.values()) + 0.8, -0.8)
-    axis.set_yticks(list(heights.values()), list(heights))
+    axis.set_yticks(list(heights.values()), [_label(name) for name in heights])
     axis.set_xticks([10.0**n for n in range(-12, 1, 2)])
     axis.tick_params(axis="y", length=0)
     axis.grid(True, axis="y")
@@ -79,6 +79,12 @@ def _background(axis: Axes, heights: dict[str, float], titles: dict[str, float])
                   va="center", style="italic", fontsize=9)  # fmt: skip
         if height:
             axis.axhline(height - (1 + GAP) / 2, color="0.75", lw=0.6)
+
+
+def _label(name: str) -> str:
+    """A family, and the class that it is in besides the one where it stands."""
+    others = ", ".join(classes_of(name)[1:]).replace("-", " ")
+    return f"{name}, also {others}" if others else name
 
 
 def _kind(run: Run) -> str:
