@@ -72,17 +72,30 @@ FUNCTIONS = {
     "finite": lambda x, k: jnp.nan_to_num(jnp.log(x - 0.5), nan=k) + jnp.isfinite(x),
     "derivatives": lambda x, k: jax.grad(jax.grad(lambda y: jnp.tanh(k * y) ** 3))(x),
     "quadrature": lambda x, k: jnp.trapezoid(jnp.exp(-k * NODES * x), dx=1 / 6),
+    "gamma function": lambda x, k: special.gammaln(x) + special.digamma(k + x),
+    "normal quantile": lambda x, k: k * special.ndtri(x),
+    "repeated": lambda x, k: jnp.zeros(3).at[jnp.array([1, 1, 2])].add(jnp.stack([x, k, x]))[1:] @ (
+        jnp.array([1.0, 2.0])
+    ),
+    "rows": lambda x, k: jnp.arange(12.0).reshape(4, 3)[(3 * x).astype(int)] @ jnp.stack([x, k, 1]),
+    "gaps": lambda x, k: (
+        jax.lax.pad(jnp.stack([x, k, x * k]), 0.5, [(-1, 2, 1)]) @ jnp.arange(1.0, 7)
+    ),
+    "random": lambda x, k: x * jax.random.normal(jax.random.key(1), (3,)).sum() + k,
+    "vote": lambda x, k: jax.lax.reduce(
+        jnp.stack([x, k, 0.5]), 0.25, lambda a, c: a + c - a * c, (0,)
+    ),
     "constant": lambda x, k: jnp.array(3.0),
     "coordinate": lambda x, k: x,
 }
 
 WITHOUT = {  # JAX's name of what has no counterpart
-    "lgamma": lambda x, k: special.gammaln(x),
     "while": lambda x, k: jax.lax.while_loop(lambda a: a < 1.0, lambda a: a * 2, x),
     "sort": lambda x, k: jnp.sort(jnp.stack([x, k]))[0],
     "float32": lambda x, k: x.astype(jnp.float32),
     "complex128": lambda x, k: jnp.real(jnp.exp(1j * x)),
-    "repeated": lambda x, k: jnp.zeros(3).at[jnp.array([1, 1])].add(x)[1],
+    "call back": lambda x, k: (jax.debug.print("{}", x), x)[1],
+    "getrf": lambda x, k: jnp.linalg.det(jnp.stack([x, k, x * k, 1 + x] * 4).reshape(4, 4)),
     "computed": lambda x, k: jnp.zeros(3).at[(2 * x).astype(int)].set(k)[1],
     "loop is too long": lambda x, k: jax.lax.fori_loop(
         0, 10**6, lambda i, a: jnp.sin(a) * 2 + jnp.cos(a), x

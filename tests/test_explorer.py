@@ -120,8 +120,8 @@ def test_a_program_travels_as_json():
     np.testing.assert_array_equal(
         again(points, [0.5], [0.2, 0.3, 0.5, 0.0]), program(points, [0.5], [0.2, 0.3, 0.5, 0.0])
     )
-    with pytest.raises(lc.LcpinnError, match="format 1"):
-        Program.from_json(program.to_json() | {"format": 2})
+    with pytest.raises(lc.LcpinnError, match="format 2"):
+        Program.from_json(program.to_json() | {"format": 1})
 
 
 def test_any_number_of_points_in_runs_of_any_size():
@@ -231,15 +231,15 @@ class Solved(toy.Oscillator):
         return np.exp(-d * t)
 
 
-class Gamma(toy.Oscillator):
+class Sorted(toy.Oscillator):
     """An exact solution that the page has no counterpart of."""
 
     def exact(self, t):
-        return jax.scipy.special.gammaln(t)
+        return jnp.sort(jnp.stack([t, 1 - t]))[0]
 
 
 @pytest.mark.parametrize(
-    ("family", "why"), [(Solved, "reference solution is left out"), (Gamma, "'lgamma'")]
+    ("family", "why"), [(Solved, "reference solution is left out"), (Sorted, "'sort'")]
 )
 def test_a_truth_that_cannot_be_in_the_page_is_left_out_and_said(family, why, tmp_path):
     with pytest.warns(RuntimeWarning, match=why):

@@ -1,4 +1,4 @@
-"""Operations in the making: what `translate.py` adds, with constants kept small.
+"""Operations in the making: what `translate.py` and `rules.py` add, with constants kept small.
 
 Values have no shapes in a program, so that the same entries seen in another shape cost nothing.
 """
@@ -7,37 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lcpinn.errors import LcpinnError
+from lcpinn.explorer.operations import ENTRYWISE, Operation, compute
 
 MOST_OPERATIONS = 20_000  # unrolled loops included
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One line of a program: what is done, to which values, how many entries come out."""
-
-    op: str
-    args: tuple[int, ...]
-    size: int
-    how: tuple[tuple[str, Any], ...] = ()
-
-    def __getitem__(self, key: str) -> Any:
-        return dict(self.how)[key]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"op": self.op, "args": list(self.args), "size": self.size, **dict(self.how)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Operation:
-        rest = {k: v for k, v in data.items() if k not in ("op", "args", "size")}
-        how = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in rest.items())
-        return Operation(data["op"], tuple(data["args"]), data["size"], how)
 
 
 @dataclass(frozen=True)
@@ -61,20 +40,35 @@ class Builder:
 
     shapes: Sequence[tuple[int, ...]]
     sources: list[Operation | np.ndarray] = field(default_factory=list)
-    found: dict[Any, int] = field(default_factory=dict)
+    numbers: dict[Any, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[Known]:
         return [Value(i, shape) for i, shape in enumerate(self.shapes)]
 
-    def add(self, op: str, args: Sequence[Known], shape: Sequence[int], **how: Any) -> Value:
-        shape = tuple(int(n) for n in shape)
-        line = Operation(op, tuple(self.use(a) for a in args), math.prod(shape), tuple(how.items()))
-        if line not in self.found:
+    def add(self, op: str, args: Sequence[Known], shape: Sequence[int], **attributes: Any) -> Known:
+        """The value of an operation; one of constants alone is computed, not written down."""
+        shape, pairs = tuple(int(n) for n in shape), tuple(attributes.items())
+        if op in ENTRYWISE or op == "select":
+            args = [self.scalar(a) for a in args]
+            args = [a if a.size == 1 else spread(self, a, shape) for a in args]
+        constants = [a.ravel() for a in args if isinstance(a, np.ndarray)]
+        if len(constants) == len(args):
+            return compute(Operation(op, (), math.prod(shape), pairs), constants).reshape(shape)
+        return self.write(op, args, shape, **attributes)
+
+    def write(
+        self, op: str, args: Sequence[Known], shape: tuple[int, ...], **attributes: Any
+    ) -> Value:
+        """The value of an operation that is written down, unless an equal one is already."""
+        by_entry = op in ENTRYWISE or op == "select"
+        numbers = tuple(self.use(a) if by_entry else whole(self, a).index for a in args)
+        line = Operation(op, numbers, math.prod(shape), tuple(attributes.items()))
+        if line not in self.numbers:
             if len(self.sources) > MOST_OPERATIONS:
                 raise LcpinnError(f"more than {MOST_OPERATIONS} operations: a loop is too long")
-            self.found[line] = self._append(line)
-        return Value(self.found[line], shape)
+            self.numbers[line] = self._append(line)
+        return Value(self.numbers[line], shape)
 
     def _append(self, source: Operation | np.ndarray) -> int:
         self.sources.append(source)
@@ -90,14 +84,14 @@ class Builder:
             first = core.take([0], axis=axis) if core.shape[axis] > 1 else core
             core = first if first is core or _same(core, first) else core
         key = (core.shape, core.tobytes())
-        if key not in self.found:
-            self.found[key] = self._append(core.ravel())
+        if key not in self.numbers:
+            self.numbers[key] = self._append(core.ravel())
         if core.size == 1 or core.size == array.size:
-            return self.found[key]  # one entry stands for all
+            return self.numbers[key]  # one entry stands for all
         strides = [
             0 if n == 1 else s for n, s in zip(core.shape, strides_of(core.shape), strict=True)
         ]
-        return view(self, Value(self.found[key], core.shape), array.shape, strides).index
+        return view(self, Value(self.numbers[key], core.shape), array.shape, strides).index
 
     def finish(self, out: Known) -> tuple[list[np.ndarray], list[Operation], int, int]:
         """Constants, operations without those that nothing needs, `once`, and the output.
@@ -105,7 +99,7 @@ class Builder:
         Values are numbered anew: what does not depend on the first input comes before the rest.
         """
         if not (isinstance(out, Value) and isinstance(self.source(out.index), Operation)):
-            out = self.add("add", [out, np.zeros(())], out.shape)
+            out = self.write("add", [out, np.zeros(())], out.shape)
         first = len(self.shapes)
         lines, arrays = {}, {}
         needed, varies = {out.index}, {0}
@@ -167,9 +161,8 @@ def view(
     plain = [s for _, s in axes] == strides_of([n for n, _ in axes])
     if offset == 0 and plain and math.prod(shape) == x.size:
         return Value(x.index, shape)
-    sizes, steps = [n for n, _ in axes], [s for _, s in axes]
-    made = b.add("view", [x], sizes, counts=tuple(sizes), strides=tuple(steps), offset=int(offset))
-    return Value(made.index, shape)
+    counts, steps = tuple(n for n, _ in axes), tuple(s for _, s in axes)
+    return b.write("view", [x], shape, counts=counts, strides=steps, offset=int(offset))
 
 
 def spread(b: Builder, value: Known, shape: Sequence[int]) -> Known:
@@ -192,3 +185,21 @@ def whole(b: Builder, value: Known) -> Value:
     if b.size(index) == value.size:
         return Value(index, value.shape)
     return view(b, Value(index, (1,)), value.shape, [0] * value.ndim)
+
+
+def moved(b: Builder, args: Sequence[Known], move: Callable[..., Any]) -> Known:
+    """`move(*args)`, a function of NumPy that puts entries elsewhere and computes none.
+
+    What it does to the positions 0, 1, 2, ... says which entry goes where; where NumPy answers with
+    a view of those, its strides and offset are ours.
+    """
+    if all(isinstance(a, np.ndarray) for a in args):
+        return np.asarray(move(*args))
+    ends = np.cumsum([a.size for a in args])
+    places = [np.arange(n - a.size, n).reshape(a.shape) for a, n in zip(args, ends, strict=True)]
+    result, origin = np.asarray(move(*places)), places[0]
+    if len(args) == 1 and result.size and np.may_share_memory(result, origin):
+        start = result.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
+        strides = [s // origin.itemsize for s in result.strides]
+        return view(b, whole(b, args[0]), result.shape, strides, start // origin.itemsize)
+    return b.add("take", [result, *args], result.shape)

@@ -59,15 +59,12 @@ const lcpinnRun = (() => {
     truncate: Math.trunc,
     round: roundToEven,
     round_away: (x) => Math.sign(x) * Math.floor(Math.abs(x) + 0.5),
-    square: (x) => x * x,
     sqrt: Math.sqrt,
     rsqrt: (x) => 1 / Math.sqrt(x),
     cbrt: Math.cbrt,
     exp: Math.exp,
-    exp2: (x) => Math.pow(2, x),
     expm1: Math.expm1,
     log: Math.log,
-    log2: Math.log2,
     log1p: Math.log1p,
     sin: Math.sin,
     cos: Math.cos,
@@ -156,7 +153,7 @@ const lcpinnRun = (() => {
 
   // -- The others ------------------------------------------------------------------------------
 
-  function matmul(o, out, [left, right]) {
+  function matmul(o, out, [lhs, rhs]) {
     const { batch, m, k, n } = o;
     return () => {
       out.fill(0);
@@ -165,9 +162,9 @@ const lcpinnRun = (() => {
         for (let i = 0; i < m; i++) {
           const row = (b * m + i) * n;
           for (let p = 0; p < k; p++) {
-            const a = left[(b * m + i) * k + p];
+            const a = lhs[(b * m + i) * k + p];
             const base = from + p * n;
-            for (let j = 0; j < n; j++) out[row + j] += a * right[base + j];
+            for (let j = 0; j < n; j++) out[row + j] += a * rhs[base + j];
           }
         }
       }
@@ -227,39 +224,12 @@ const lcpinnRun = (() => {
     };
   }
 
-  function power(o, out, [x]) {
-    const dx = step(x);
-    const raise = (base) => {
-      let [result, square] = [1, base];
-      for (let e = Math.abs(o.exponent); e > 0; e >>= 1) {
-        if (e & 1) result *= square;
-        square *= square;
-      }
-      return o.exponent < 0 ? 1 / result : result;
-    };
-    return () => {
-      for (let i = 0; i < out.length; i++) out[i] = raise(x[i * dx]);
-    };
-  }
-
   function reduce(combine) {
     return (o, out, [x]) => () => {
       for (let r = 0; r < out.length; r++) {
         let total = x[r * o.length];
         for (let i = 1; i < o.length; i++) total = combine(total, x[r * o.length + i]);
         out[r] = total;
-      }
-    };
-  }
-
-  function whereBest(better) {
-    return (o, out, [x]) => () => {
-      for (let r = 0; r < out.length; r++) {
-        let best = 0;
-        for (let i = 1; i < o.length; i++) {
-          if (better(x[r * o.length + i], x[r * o.length + best])) best = i;
-        }
-        out[r] = best;
       }
     };
   }
@@ -295,13 +265,10 @@ const lcpinnRun = (() => {
     take,
     join,
     select,
-    power,
     sum: reduce(plus),
     product: reduce(times),
     largest: reduce(Math.max),
     smallest: reduce(Math.min),
-    where_largest: whereBest((a, b) => a > b),
-    where_smallest: whereBest((a, b) => a < b),
     running_sum: running(plus),
     running_product: running(times),
     running_largest: running(Math.max),
@@ -320,7 +287,7 @@ const lcpinnRun = (() => {
   }
 
   function load(program) {
-    if (program.format !== 1) throw new Error(`unknown format of a program: ${program.format}`);
+    if (program.format !== 2) throw new Error(`unknown format of a program: ${program.format}`);
     const values = program.inputs.map((input) => new Float64Array(input.size));
     for (const text of program.constants) values.push(decode(text));
     const steps = program.operations.map((o) => {
