@@ -3,10 +3,10 @@ BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types browser browser-for-tests bench docs clean
+.PHONY: help demo test lint types versions browser browser-for-tests bench docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in runs/demo
 	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
@@ -19,6 +19,9 @@ lint: .venv/.dev  ## ruff
 
 types: .venv/.dev  ## basedpyright
 	.venv/bin/basedpyright --pythonpath .venv/bin/python
+
+versions:  ## lint, types and tests on each Python with the oldest and the newest JAX (hours)
+	tools/versions.sh
 
 browser:  ## install Debian's chromium, in which the page of `lcpinn explore` is tested
 	@if ! $(BROWSER); then \

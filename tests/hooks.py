@@ -74,8 +74,8 @@ FUNCTIONS = {
     "quadrature": lambda x, k: jnp.trapezoid(jnp.exp(-k * NODES * x), dx=1 / 6),
     "gamma function": lambda x, k: special.gammaln(x) + special.digamma(k + x),
     "normal quantile": lambda x, k: k * special.ndtri(x),
-    "repeated": lambda x, k: jnp.zeros(3).at[jnp.array([1, 1, 2])].add(jnp.stack([x, k, x]))[1:] @ (
-        jnp.array([1.0, 2.0])
+    "repeated": lambda x, k: (
+        jnp.zeros(3).at[jnp.array([1, 1, 2])].add(jnp.stack([x, k, x])) @ jnp.arange(3.0)
     ),
     "rows": lambda x, k: jnp.arange(12.0).reshape(4, 3)[(3 * x).astype(int)] @ jnp.stack([x, k, 1]),
     "gaps": lambda x, k: (

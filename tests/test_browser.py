@@ -5,6 +5,7 @@
 """
 
 import csv
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from toy import Spiral
 
 import lcpinn as lc
 from lcpinn.explorer import trace
+from lcpinn.explorer.page import _plotly, assemble, contents
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.network import MLP
 
@@ -436,6 +438,65 @@ def test_a_warning_is_in_the_page(driver, tmp_path):
         path = untrained(Burgers(), MLP(widths=(64, 64))).explore(tmp_path / "page.html", 0)
     page = Page(driver, None, path)
     assert page.find("#notes").text.startswith("A full picture takes about")
+
+
+ATTACK = "window.attacked = true"
+HOSTILE = (
+    f"</script><script>{ATTACK}</script>",
+    f'"><img src=x onerror="{ATTACK}">',
+    f"');{ATTACK};('",
+    f"<a href='javascript:{ATTACK}' onmouseover='{ATTACK}'>u</a>",
+    "\u202emorf thgir ot tfel, \u2066%{x} &lt;b&gt;",
+    "__proto__",
+)
+
+
+def hostile(solution, settings):
+    """What a page is made of, with names and words that try to be more than text."""
+    names, data = itertools.cycle(HOSTILE), contents(solution, settings)
+    for axis in (*data["coordinates"], *data["parameters"]):
+        axis["name"] = next(names) if axis["name"] != "t" else "t"  # t says what is time
+    data["outputs"] = [next(names) for _ in data["outputs"]]
+    if data["weights"]:
+        data["weights"]["names"] = [next(names) for _ in data["weights"]["names"]]
+    data |= {"name": HOSTILE[0], "equation": " ".join(HOSTILE), "notes": list(HOSTILE)}
+    return data | {"facts": dict(zip(HOSTILE, HOSTILE, strict=True))}
+
+
+@pytest.mark.parametrize("name", ["outputs", "space-time", "planes"])
+def test_names_are_text_and_nothing_else(driver, tmp_path, name):
+    data = hostile(SOLUTIONS[name](), SETTINGS[name])
+    path = tmp_path / "page.html"
+    path.write_text(assemble(data, _plotly()), encoding="utf-8")
+    page = Page(driver, None, path)
+    assert page.find("h1").text == data["name"]
+    assert page.find("#equation").get_attribute("textContent") == data["equation"]
+    labels = page.run(
+        "return [...document.querySelectorAll('.slider label')].map(l => l.textContent)"
+    )
+    assert {axis["name"] for axis in data["parameters"]} <= set(labels)
+    figure = {"outputs": "solution"}.get(name, "image")
+    titles = page.run(
+        "return [...document.querySelectorAll(`#figure-${arguments[0]} .xtitle, "
+        "#figure-${arguments[0]} .ytitle`)].map(t => t.textContent)",
+        figure,
+    )
+    shown = {axis["name"] for axis in data["coordinates"]} | set(data["outputs"])
+    assert set(titles) <= shown
+    assert len(titles) == 2
+    plot = page.find(f"#figure-{figure} .plot").rect
+    where = {"x": plot["x"] + plot["width"] / 2, "y": plot["y"] + plot["height"] / 2}
+    driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", **where})
+    hovered = "return document.querySelectorAll('.hoverlayer text').length"
+    assert eventually(lambda: page.run(hovered))
+    rows = list(csv.reader(page.run("return window.lcpinn.csv()").splitlines()))
+    assert len({len(row) for row in rows}) == 1
+    assert {axis["name"] for axis in data["coordinates"]} <= set(rows[0])
+    assert page.run("return window.attacked") is None
+    inert = "return document.querySelectorAll('img, iframe, svg a, script[src]').length"
+    assert page.run(inert) == 0
+    assert page.run("return document.scripts.length") == 3
+    assert driver.get_log("browser") == []
 
 
 # -- The interpreter -----------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """What the README says is so: its code runs, its commands exist, its table is that of results/."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import documents
@@ -73,6 +75,15 @@ def test_targets_exist():
     targets = [words[1] for words in commands() if words[0] == "make"]
     assert targets == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets)
+
+
+def test_a_python_that_is_missing_is_named_and_skipped():
+    script, environment = ROOT / "tools" / "versions.sh", os.environ | {"PYTHONS": "3.99"}
+    done = subprocess.run([script], env=environment, capture_output=True, text=True, check=True)
+    assert "Python 3.99 is not on this machine: skipped" in done.stderr
+    header, row = done.stdout.strip().splitlines()
+    assert header.split() == ["Python", "JAX", "lint", "types", "tests"]
+    assert row.startswith("3.99  -    skipped: no python3.99")
 
 
 def test_protocols_are_the_ones_there_are():

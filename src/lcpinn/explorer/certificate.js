@@ -2,9 +2,9 @@
 
 // Whether there is a curve to draw: a coefficient to draw it over, and errors.
 function hasCurve() {
-  const found = data.certificate;
-  if (!free.length || !found) return false;
-  return Boolean(found.true) || found.error.some((e) => e !== null);
+  const { certificate } = data;
+  if (!free.length || !certificate) return false;
+  return Boolean(certificate.true) || certificate.error.some((e) => e !== null);
 }
 
 // The computed setting nearest to the sliders.
@@ -40,12 +40,12 @@ function interpolated(rows, values) {
 }
 
 function drawCertificate() {
-  const found = data.certificate;
+  const { certificate } = data;
   const p = parameters[state.along];
   const value = state.parameters[state.along];
   const rows = lineThrough(nearest());
   const traces = certificateCurves(rows);
-  const here = interpolated(rows, found.error) ?? (found.true && interpolated(rows, found.true));
+  const here = interpolated(rows, certificate.error) ?? (certificate.true && interpolated(rows, certificate.true));
   if (here) traces.push(marker(value, here));
   const heights = traces.flatMap((t) => t.y).filter((v) => v !== null);
   const ends = p.log ? [Math.log10(p.low), Math.log10(p.high)] : [p.low, p.high];
@@ -65,17 +65,17 @@ function drawCertificate() {
 }
 
 function certificateCurves(rows) {
-  const found = data.certificate;
-  const x = rows.map((n) => found.at[n][state.along]);
+  const { certificate } = data;
+  const x = rows.map((n) => certificate.at[n][state.along]);
   const pick = (values) => rows.map((n) => values[n]);
   const traces = [];
   // Broad and below, since the two often coincide.
-  if (found.true) {
-    traces.push({ ...line(x, pick(found.true), "true", "--truth", { width: 6 }), opacity: 0.5 });
+  if (certificate.true) {
+    traces.push({ ...line(x, pick(certificate.true), "true", "--truth", { width: 6 }), opacity: 0.5 });
   }
-  if (found.error.some((e) => e !== null)) {
+  if (certificate.error.some((e) => e !== null)) {
     const dots = { mode: "lines+markers", marker: { size: 4, color: css("--network") } };
-    const curve = line(x, pick(found.error), "estimated", "--network", { width: 1.6 });
+    const curve = line(x, pick(certificate.error), "estimated", "--network", { width: 1.6 });
     traces.push({ ...curve, ...dots });
   }
   for (const t of traces) t.hovertemplate = `${t.name} %{y:.2e}<extra></extra>`;
@@ -91,22 +91,22 @@ function marker(value, height) {
     y: [height],
     name: "here",
     marker: { size: 12, symbol: "diamond", color: css("--ink"), line: edge },
-    hovertemplate: `${equal(parameters[state.along].name, value)}: %{y:.1e}<extra></extra>`,
+    hovertemplate: `${literal(equal(parameters[state.along].name, value))}: %{y:.1e}<extra></extra>`,
     showlegend: false,
   };
 }
 
 function certificateWords(rows) {
-  const found = data.certificate;
+  const { certificate } = data;
   const others = free.filter((i) => i !== state.along);
-  const missing = rows.filter((n) => found.error[n] === null);
+  const missing = rows.filter((n) => certificate.error[n] === null);
   const words = [];
   if (others.length) {
-    const fixed = others.map((i) => equal(parameters[i].name, found.at[rows[0]][i]));
+    const fixed = others.map((i) => equal(parameters[i].name, certificate.at[rows[0]][i]));
     words.push(`at the nearest computed ${fixed.join(", ")}`);
   }
   if (missing.length) {
-    const reason = found.reason[missing[0]];
+    const reason = certificate.reason[missing[0]];
     words.push(`no estimate at ${missing.length} of ${rows.length} settings: ${reason}`);
   }
   return words.join("; ");
@@ -134,8 +134,8 @@ function estimateReadout(n, where) {
   const here = free.length === 1 ? interpolated(lineThrough(n), error) : null;
   if (here) {
     const mean = data.weights ? ", mean over weightings" : "";
-    const how = `interpolated along ${pretty(parameters[free[0]].name)}${mean}`;
-    return readout("Estimated error", errorText(here), how);
+    const source = `interpolated along ${pretty(parameters[free[0]].name)}${mean}`;
+    return readout("Estimated error", errorText(here), source);
   }
   if (error[n] !== null) return readout("Estimated error", errorText(error[n]), where);
   return readout("Estimated error", `none: ${reason[n]}`, free.length ? where : "", "words");

@@ -21,7 +21,7 @@ function gridOf(vary, axes) {
   const count = axes.reduce((product, axis) => product * axis.length, 1);
   const points = new Float64Array(count * dim);
   for (let n = 0; n < count; n++) {
-    points.set(state.held, n * dim);
+    points.set(state.position, n * dim);
     for (let i = axes.length - 1, rest = n; i >= 0; i--) {
       points[n * dim + vary[i]] = axes[i][rest % axes[i].length];
       rest = Math.floor(rest / axes[i].length);

@@ -34,9 +34,9 @@ function slider(label, p, value, steps, moved) {
   const box = make("input", {
     type: "number", min: p.low, max: p.high, step: "any", "aria-label": `${label}, exact value`,
   });
-  let held = value;
+  let last = value;
   const put = (v) => {
-    held = v;
+    last = v;
     range.value = Math.round(unit(p, v) * steps);
     range.setAttribute("aria-valuetext", short(v));
     box.value = Number(v.toPrecision(6));
@@ -47,8 +47,8 @@ function slider(label, p, value, steps, moved) {
     moved(v);
   });
   box.addEventListener("change", () => {
-    const given = box.value === "" ? held : Number(box.value);
-    const v = Math.min(p.high, Math.max(p.low, given));
+    const typed = box.value === "" ? last : Number(box.value);
+    const v = Math.min(p.high, Math.max(p.low, typed));
     put(v);
     moved(v);
   });
@@ -79,7 +79,7 @@ function menu(name, texts, picked) {
 
 // -- Coefficients and loss weights -------------------------------------------------------------
 
-const coefficientSliders = {}; // by name
+const coefficientSliders = new Map(); // by name
 const weightSliders = [];
 
 function setCoefficient(i, value) {
@@ -89,13 +89,14 @@ function setCoefficient(i, value) {
 }
 
 function coefficientControls() {
-  const made = free.map((i) => {
+  const sliders = free.map((i) => {
     const p = parameters[i];
     const moved = (v) => setCoefficient(i, v);
-    coefficientSliders[p.name] = slider(pretty(p.name), p, state.parameters[i], numSteps(p), moved);
-    return coefficientSliders[p.name].element;
+    const control = slider(pretty(p.name), p, state.parameters[i], numSteps(p), moved);
+    coefficientSliders.set(p.name, control);
+    return control.element;
   });
-  return group(free.length > 1 ? "Coefficients" : "Coefficient", ...made);
+  return group(free.length > 1 ? "Coefficients" : "Coefficient", ...sliders);
 }
 
 function weightControls() {
@@ -166,10 +167,10 @@ function planeControls() {
 function positionControl(d) {
   const c = coordinates[d];
   const moved = (v) => {
-    state.held[d] = v;
+    state.position[d] = v;
     changed();
   };
-  return slider(pretty(c.name), c, state.held[d], numSteps(c), moved).element;
+  return slider(pretty(c.name), c, state.position[d], numSteps(c), moved).element;
 }
 
 function outputControls() {

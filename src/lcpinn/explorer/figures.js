@@ -31,7 +31,7 @@ function css(name) {
 
 function axis(title, more = {}) {
   return {
-    title: { text: title, standoff: 8 },
+    title: { text: literal(title), standoff: 8 },
     gridcolor: css("--grid"),
     linecolor: css("--rule"),
     tickcolor: css("--rule"),
@@ -132,7 +132,7 @@ function drawErrorCurve(x, values, truth, coordinate) {
 function heatmap(grid, z, colorscale, hover, colorbar = {}) {
   const [nx, ny] = grid.axes.map((a) => a.length);
   const row = (j) => Array.from({ length: nx }, (_, i) => z[i * ny + j]);
-  const [a, b] = grid.vary.map((d) => pretty(coordinates[d].name));
+  const [a, b] = grid.vary.map((d) => literal(pretty(coordinates[d].name)));
   const bar = { thickness: 12, outlinewidth: 0, ticklen: 4, tickcolor: css("--rule"), xpad: 8 };
   return {
     type: "heatmap",
@@ -176,7 +176,7 @@ function drawImage() {
   const trace =
     state.shown === "error"
       ? errorMap(grid, mine, its).trace
-      : heatmap(grid, plain(), "Viridis", `${name} %{z:.6g}`);
+      : heatmap(grid, plain(), "Viridis", `${literal(name)} %{z:.6g}`);
   const over = grid.vary.map((d) => coordinates[d].name).join(" and ");
   const layout = imageLayout(grid.vary, { shapes: cursor() });
   draw("image", [trace], layout, `${state.shown}: ${name} over ${over}`);
@@ -192,9 +192,9 @@ function drawImage() {
 // The time of the slice, as a line through the image: white on black is seen on every colour.
 function cursor() {
   if (kind !== "space-time") return [];
-  const [here, there] = time === 0 ? ["x", "y"] : ["y", "x"];
-  const place = { [`${here}0`]: instant(), [`${here}1`]: instant(), [`${there}ref`]: "paper" };
-  const whole = { type: "line", ...place, [`${there}0`]: 0, [`${there}1`]: 1 };
+  const [along, across] = time === 0 ? ["x", "y"] : ["y", "x"];
+  const place = { [`${along}0`]: instant(), [`${along}1`]: instant(), [`${across}ref`]: "paper" };
+  const whole = { type: "line", ...place, [`${across}0`]: 0, [`${across}1`]: 1 };
   return [
     { ...whole, line: { color: "rgba(0,0,0,0.65)", width: 4 } },
     { ...whole, line: { color: "#ffffff", width: 1.6 } },
@@ -214,8 +214,8 @@ function drawSlice() {
   axes[space] = nodes(coordinates[space], data.grid.slice);
   const grid = gridOf([0, 1], axes);
   const values = column(evaluate(grid), state.output);
-  const found = truthAt(grid);
-  const truth = found && column(found, state.output);
+  const truths = truthAt(grid);
+  const truth = truths && column(truths, state.output);
   drawCurve("slice", axes[space], values, truth, coordinates[space].name);
   figures.slice.small.textContent = equal("t", instant());
   if (truth) {

@@ -12,9 +12,9 @@ function build() {
   const form = document.getElementById("controls");
   form.addEventListener("submit", (event) => event.preventDefault());
   if (free.length) form.append(coefficientControls());
-  const held = parameters.filter((_, i) => !free.includes(i));
-  if (held.length) {
-    const words = held.map((p) => make("p", {}, equal(p.name, p.low)));
+  const fixed = parameters.filter((_, i) => !free.includes(i));
+  if (fixed.length) {
+    const words = fixed.map((p) => make("p", {}, equal(p.name, p.low)));
     form.append(group("Held in training", ...words));
   }
   if (data.weights) form.append(weightControls());
@@ -95,7 +95,7 @@ function snapshot() {
 }
 
 function values() {
-  const { grid, values: found, truth } = settled();
+  const { grid, values: solution, truth } = settled();
   const dim = coordinates.length;
   const place = (d) => Array.from({ length: grid.count }, (_, n) => grid.points[n * dim + d]);
   const byOutput = (array) => named(outputs, outputs.map((_, o) => column(array, o)));
@@ -103,35 +103,38 @@ function values() {
     ...snapshot(),
     shape: grid.axes.map((a) => a.length),
     coordinates: named(coordinates.map((c) => c.name), coordinates.map((_, d) => place(d))),
-    outputs: byOutput(found),
+    outputs: byOutput(solution),
     truth: truth && byOutput(truth),
   };
 }
 
-function set(given) {
-  for (const [name, value] of Object.entries(given)) {
+function set(coefficients) {
+  for (const [name, value] of Object.entries(coefficients)) {
     const i = parameters.findIndex((p) => p.name === name);
     if (!free.includes(i)) throw new Error(`no such coefficient as ${name}`);
     const { low, high } = parameters[i];
     setCoefficient(i, Math.min(high, Math.max(low, Number(value))));
-    coefficientSliders[name].put(state.parameters[i]);
+    coefficientSliders.get(name).put(state.parameters[i]);
   }
 }
 
 function csv() {
-  const found = values();
-  const columns = { ...found.coordinates };
-  const count = columns[coordinates[0].name].length;
-  const fixed = { ...found.parameters };
-  for (const [name, w] of Object.entries(found.weights || {})) fixed[`weight_${name}`] = w;
-  for (const [name, value] of Object.entries(fixed)) columns[name] = new Array(count).fill(value);
-  Object.assign(columns, found.outputs);
-  for (const [name, truth] of Object.entries(found.truth || {})) {
-    columns[`${name}_${truthName}`] = truth;
+  const shown = values();
+  const columns = Object.entries(shown.coordinates);
+  const count = columns[0][1].length;
+  const constant = ([name, value]) => [name, new Array(count).fill(value)];
+  const weights = Object.entries(shown.weights || {}).map(([name, w]) => [`weight_${name}`, w]);
+  columns.push(...[...Object.entries(shown.parameters), ...weights].map(constant));
+  columns.push(...Object.entries(shown.outputs));
+  for (const [name, truth] of Object.entries(shown.truth || {})) {
+    columns.push([`${name}_${truthName}`, truth]);
   }
-  const lists = Object.values(columns);
-  const rows = Array.from({ length: count }, (_, n) => lists.map((list) => list[n]).join(","));
-  return `${[Object.keys(columns).join(","), ...rows].join("\n")}\n`;
+  const rows = Array.from({ length: count }, (_, n) => columns.map(([, list]) => list[n]).join(","));
+  return `${[columns.map(([name]) => quoted(name)).join(","), ...rows].join("\n")}\n`;
+}
+
+function quoted(name) {
+  return /[",\r\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name;
 }
 
 function save() {

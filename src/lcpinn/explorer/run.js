@@ -302,10 +302,10 @@ const lcpinnRun = (() => {
     const result = values[program.output];
     const { coordinates, outputs, points: size } = program;
 
-    function set(given) {
+    function set(setting) {
       for (const name of ["parameters", "weights"]) {
-        if (given[name].length !== inputs[name].length) throw new Error(`wrong number of ${name}`);
-        inputs[name].set(given[name]);
+        if (setting[name].length !== inputs[name].length) throw new Error(`wrong number of ${name}`);
+        inputs[name].set(setting[name]);
       }
       for (const run of early) run();
     }

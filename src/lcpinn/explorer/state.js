@@ -16,7 +16,7 @@ const state = {
   output: 0,
   shown: "solution",
   plane: [0, 1],
-  held: coordinates.map((c) => (c.low + c.high) / 2),
+  position: coordinates.map((c) => (c.low + c.high) / 2),
   moment: kind === "space-time" ? Math.floor(data.grid.counts[time] / 2) : 0,
 };
 
@@ -73,6 +73,11 @@ function short(value) {
 function errorText(value) {
   if (value >= 0.1 && value < 100) return value.toPrecision(2);
   return value.toExponential(1).replace("e+", "e");
+}
+
+// A name as text for Plotly, which reads tags, entities and %{...} in what it shows.
+function literal(text) {
+  return text.replace(/[&<>%]/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 // "k = 3.25", never broken between lines.
