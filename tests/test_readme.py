@@ -83,7 +83,7 @@ def test_a_python_that_is_missing_is_named_and_skipped():
     assert "Python 3.99 is not on this machine: skipped" in done.stderr
     header, row = done.stdout.strip().splitlines()
     assert header.split() == ["Python", "JAX", "lint", "types", "tests"]
-    assert row.startswith("3.99  -    skipped: no python3.99")
+    assert row.split()[:5] == ["3.99", "-", "skipped:", "no", "python3.99"]
 
 
 def test_protocols_are_the_ones_there_are():

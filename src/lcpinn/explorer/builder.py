@@ -148,6 +148,11 @@ def _same(array: np.ndarray, first: np.ndarray) -> bool:
     return bool(np.array_equal(array, np.broadcast_to(first, array.shape), equal_nan=True))
 
 
+def _in_order(position: Known, size: int) -> bool:
+    known = isinstance(position, np.ndarray)
+    return known and np.array_equal(position.ravel(), np.arange(size))
+
+
 def strides_of(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
@@ -202,4 +207,12 @@ def moved(b: Builder, args: Sequence[Known], move: Callable[..., Any]) -> Known:
         start = result.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
         strides = [s // origin.itemsize for s in result.strides]
         return view(b, whole(b, args[0]), result.shape, strides, start // origin.itemsize)
-    return b.add("take", [result, *args], result.shape)
+    return take(b, result, args)
+
+
+def take(b: Builder, position: Known, sources: Sequence[Known]) -> Known:
+    """Entries at positions in all sources, end to end; those in their old order cost nothing."""
+    first = sources[0]
+    if len(sources) == 1 and isinstance(first, Value) and _in_order(position, first.size):
+        return Value(first.index, position.shape)
+    return b.add("take", [position, *sources], position.shape)

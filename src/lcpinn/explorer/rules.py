@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
 from lcpinn.errors import LcpinnError
-from lcpinn.explorer.builder import Builder, Known, moved, spread, strides_of
+from lcpinn.explorer.builder import Builder, Known, moved, spread, strides_of, take
 
 Shape = tuple[int, ...]
 Rule = Callable[[Builder, Any, list[Any], Shape], Known]
@@ -283,9 +283,9 @@ def _gather(b: Builder, operation: Any, args: list[Any], shape: Shape) -> Known:
     offset, vector = windows.layout(x.shape, starts.shape, shape)
     position: Known = offset
     for k, axis in enumerate(windows.start_index_map):
-        start = b.add("take", [vector + k, starts], shape)
+        start = take(b, vector + k, [starts])
         position = _along(b, position, start, x.shape, axis, sizes[axis])
-    return b.add("take", [position, x], shape)
+    return take(b, position, [x])
 
 
 def _along(b: Builder, position: Known, start: Known, shape: Shape, axis: int, size: int) -> Known:
@@ -306,7 +306,7 @@ def _dynamic_slice(b: Builder, operation: Any, args: list[Any], shape: Shape) ->
     position: Known = np.sum([w * s for w, s in zip(np.indices(shape), strides, strict=True)], 0)
     for axis, start in enumerate(starts):
         position = _along(b, position, start, x.shape, axis, shape[axis])
-    return b.add("take", [position, x], shape)
+    return take(b, position, [x])
 
 
 def _dynamic_update(b: Builder, operation: Any, args: list[Any], shape: Shape) -> Known:

@@ -19,10 +19,10 @@ import jax
 import numpy as np
 from jax import export
 from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import stablehlo
+from jax.extend.mlir.dialects import sdy, stablehlo
 
 from lcpinn.errors import LcpinnError
-from lcpinn.explorer.builder import Builder, Known, moved, spread
+from lcpinn.explorer.builder import Builder, Known, moved, spread, strides_of, take
 from lcpinn.explorer.rules import (
     COMPOSITES,
     PLAIN,
@@ -57,6 +57,7 @@ def translate(b: Builder, exported: export.Exported) -> Known:
     """The value of an exported function of the builder's inputs."""
     with ir.Context() as context:
         stablehlo.register_dialect(context)
+        sdy.register_dialect(context)  # custom calls have attributes of it
         artifact = exported.mlir_module_serialized
         module = stablehlo.deserialize_portable_artifact(context, artifact)
         functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
@@ -242,7 +243,7 @@ def _scatter(t: Translation, operation: Any, args: list[Known], scope: Any) -> l
     if x is None or updates is None or not isinstance(starts, np.ndarray):
         raise no_counterpart("scatter", "to computed positions")
     for source in _sources(operation, x.shape, starts, updates.shape):
-        update = t.b.add("take", [np.maximum(source, 0), updates], x.shape)
+        update = take(t.b, np.maximum(source, 0), [updates])
         (combined,) = t.region(operation.regions[0], [x, update], scope, x.shape)
         x = select(t.b, (source >= 0) * 1, [x, combined], x.shape)
     return [x]
@@ -272,7 +273,7 @@ def _targets(windows: Windows, shape: Shape, starts: np.ndarray, updates: Shape)
     """Where each update goes; -1 for those of windows that are not inside."""
     vectors = np.asarray(windows.vectors(Builder([]), starts))
     target, vector = windows.layout(shape, vectors.shape, updates)
-    inside, strides = np.full(updates, True), np.cumprod([1, *shape[:0:-1]])[::-1]
+    inside, strides = np.full(updates, True), strides_of(shape)
     removed = (*windows.collapsed, *windows.batching)
     window = [i for i in range(len(shape)) if i not in removed]
     sizes = dict(zip(window, (updates[i] for i in windows.offset), strict=True))
