@@ -31,8 +31,8 @@ from lcpinn.cli import app
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
-from lcpinn.paper import paper_at, paper_row
 from lcpinn.spec import short
+from lcpinn.study.paper import paper_at, paper_row
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, RUNS = ROOT / "docs", ROOT / "runs" / "docs"

@@ -16,12 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lcpinn
-from lcpinn import cli, compilation, tables
-from lcpinn.columns import broadcast, grid_points
+from lcpinn import cli, compilation
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.columns import broadcast, grid_points
+from lcpinn.cli.support.locate import find_family
 from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
-from lcpinn.locate import find_family
-from lcpinn.paper import paper_at, paper_row
 from lcpinn.protocol import methods
+from lcpinn.study.paper import paper_at, paper_row
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 COMMANDS = ("families", "train", "evaluate", "predict", "check")

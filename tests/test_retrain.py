@@ -18,7 +18,7 @@ from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
 from lcpinn.plot import overview
 from lcpinn.prior import Axis, Product, prior_from_json
 from lcpinn.protocol import methods
-from lcpinn.retrain import member_name
+from lcpinn.retraining import member_name
 from lcpinn.rows import Problem
 
 

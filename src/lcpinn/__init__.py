@@ -9,10 +9,10 @@ from lcpinn.family import Data, Evaluation, Family
 from lcpinn.inverse import Fit
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex, Uniform
 from lcpinn.protocol import Protocol
-from lcpinn.retrain import retrain
+from lcpinn.retraining import retrain
 from lcpinn.solution import Solution, load
 from lcpinn.term import interior, on
-from lcpinn.train import train
+from lcpinn.training import train
 
 __all__ = [
     "Box",

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,6 +17,7 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
+from lcpinn.cli.support import tables
 from lcpinn.evaluation import true_errors
 
 

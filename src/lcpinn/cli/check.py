@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from lcpinn import tables
-from lcpinn.check import check as run_checks
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, stdout
-from lcpinn.locate import find_family
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.battery import check as run_checks
+from lcpinn.cli.support.locate import find_family
 
 
 @app.command()

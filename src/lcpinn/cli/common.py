@@ -18,9 +18,9 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from lcpinn import __version__
+from lcpinn.cli.support.locate import find_family, in_users_file, split
 from lcpinn.compilation import enable_cache
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
-from lcpinn.locate import find_family, in_users_file, split
 from lcpinn.solution import Solution, load
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.console import Console
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,9 +17,10 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
+from lcpinn.cli.support import tables
 from lcpinn.evaluation import result as result_of
-from lcpinn.paper import paper_row
 from lcpinn.solution import Solution
+from lcpinn.study.paper import paper_row
 
 
 @app.command()

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -21,6 +20,7 @@ from lcpinn.cli.common import (
     say,
     stdout,
 )
+from lcpinn.cli.support import tables
 from lcpinn.errors import LcpinnError
 from lcpinn.explorer import explore as write_page
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from lcpinn import protocol as protocols
-from lcpinn import tables
 from lcpinn.cli.common import JsonOption, app, blaming, print_json, stdout
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.locate import find_family
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.locate import find_family
 from lcpinn.protocol.facts import facts
 
 

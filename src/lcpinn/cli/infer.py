@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,7 +17,8 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.columns import assignments, read_observations
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.columns import assignments, read_observations
 from lcpinn.errors import LcpinnError
 
 

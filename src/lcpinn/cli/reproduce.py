@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from lcpinn import tables
 from lcpinn.cli.common import JsonOption, app, print_json, say, stdout
+from lcpinn.cli.support import tables
 from lcpinn.errors import LcpinnError
 from lcpinn.study.execute import execute
 from lcpinn.study.plan import EXPERIMENTS, Experiment, chosen, needed

@@ -12,20 +12,20 @@ import typer
 from rich.console import Console
 
 from lcpinn import protocol as protocols
-from lcpinn import tables
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, fail, print_json, stdout
 from lcpinn.cli.evaluate import show_result
-from lcpinn.columns import assignments
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.columns import assignments
+from lcpinn.cli.support.locate import find_family, split
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import read_json
-from lcpinn.locate import find_family, split
-from lcpinn.paper import paper_row
 from lcpinn.protocol import Protocol
-from lcpinn.retrain import member_name
-from lcpinn.retrain import retrain as run_retraining
+from lcpinn.retraining import member_name
+from lcpinn.retraining import retrain as run_retraining
 from lcpinn.rundir import OURS
-from lcpinn.train import train as run_training
+from lcpinn.study.paper import paper_row
+from lcpinn.training import train as run_training
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
-from lcpinn.paper import numbers
 from lcpinn.protocol import reason_against, takes
+from lcpinn.study.paper import numbers
 from lcpinn.study.run import BUDGETS, Run
 
 OURS = ("paper", "fast")  # LC-PINN by the paper's protocol, and by ours

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcpinn.families import FAMILIES
-from lcpinn.paper import numbers
 from lcpinn.plot.style import save
 from lcpinn.study import theory
 from lcpinn.study.changes import CHANGES
+from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed
 from lcpinn.study.report.ablations import (
     ABLATIONS,

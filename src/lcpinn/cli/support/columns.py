@@ -14,7 +14,7 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
-from lcpinn.prior import unit_grid
+from lcpinn.quadrature import unit_grid
 
 MOST_POINTS = 50_000_000  # of a prediction
 

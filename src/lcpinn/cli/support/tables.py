@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lcpinn.check import Finding
+from lcpinn.cli.support.battery import Finding
 from lcpinn.family import Family
 from lcpinn.inverse import Fit, plus_minus
-from lcpinn.paper import paper_at, paper_row
+from lcpinn.study.paper import paper_at, paper_row
 
 MOST_ROWS = 20  # of a table of errors; result.json has them all
 WIDE = 110  # columns of a terminal from which a table may have many of its own
