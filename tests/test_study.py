@@ -32,11 +32,12 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.spec import to_plain
 from lcpinn.study import execute as executing
 from lcpinn.study import store as storing
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import CHANGES
 from lcpinn.study.execute import execute
 from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, chosen, methods, needed
-from lcpinn.study.run import BUDGETS, Run
+from lcpinn.study.run import Run
 from lcpinn.study.store import Store
 from lcpinn.training import make_setup
 from lcpinn.weighting import Conditional

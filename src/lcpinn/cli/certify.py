@@ -18,7 +18,6 @@ from lcpinn.cli.common import (
     stdout,
 )
 from lcpinn.cli.support import tables
-from lcpinn.evaluation import true_errors
 
 
 @app.command()
@@ -45,6 +44,8 @@ def certify(
     lcpinn certify runs/demo
     lcpinn certify runs/demo --tolerance 1e-6 -o certificate.png
     """
+    from lcpinn.evaluation import true_errors
+
     with blaming(family):
         solution = open_model(model, family)
         report = solution.certificate(settings, tolerance)

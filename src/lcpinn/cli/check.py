@@ -6,7 +6,6 @@ import typer
 
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, stdout
 from lcpinn.cli.support import tables
-from lcpinn.cli.support.battery import check as run_checks
 from lcpinn.cli.support.locate import find_family
 
 
@@ -21,6 +20,8 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
     lcpinn check my_pde.py:MyFamily
     lcpinn check helmholtz-1d --json
     """
+    from lcpinn.cli.support.battery import check as run_checks
+
     with blaming(family):
         found = find_family(family)
         findings = run_checks(found)

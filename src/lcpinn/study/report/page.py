@@ -7,6 +7,7 @@ from pathlib import Path
 from lcpinn.families import FAMILIES
 from lcpinn.plot.style import save
 from lcpinn.study import theory
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import CHANGES
 from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed
@@ -27,7 +28,6 @@ from lcpinn.study.report.tables import (
     most_accurate,
     per_table,
 )
-from lcpinn.study.run import BUDGETS
 
 Lines = list[str]
 
