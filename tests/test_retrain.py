@@ -322,4 +322,4 @@ def test_a_model_with_held_coefficients_is_asked_and_comes_back(tmp_path, at):
     error = back.evaluate()
     assert all(error["dense_argmax"][n] == v for n, v in at.items())
     assert len(error["grid"]) == (1 if len(at) == 2 else 5)
-    assert overview(back, tmp_path / "picture.png").stat().st_size > 1000
+    assert overview.write(back, tmp_path / "picture.png").stat().st_size > 1000

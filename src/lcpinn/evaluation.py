@@ -174,7 +174,7 @@ def write_result(solution: Solution, directory: Path, total_seconds: float) -> d
     write_json(directory / "result.json", found)
     picture = directory / "solution.png"
     try:
-        overview(solution, picture)
+        overview.write(solution, picture)
     except OSError as error:
         raise LcpinnError(f"could not write {picture}: {error.strerror}") from None
     return found

@@ -51,9 +51,9 @@ def certify(
         report = solution.certificate(settings, tolerance)
         truth = true_errors(solution, [list(row["at"].values()) for row in report["settings"]])
     if picture is not None:
-        from lcpinn.plot import certificate as draw  # Matplotlib takes half a second to load
+        from lcpinn.plot import certificate as pictured  # Matplotlib takes half a second to load
 
-        draw(solution, report, truth, picture)
+        pictured.write(solution, report, truth, picture)
     if as_json:
         print_json({"family": solution.family.name, **report, "true_errors": truth})
     else:
