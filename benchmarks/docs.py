@@ -173,8 +173,8 @@ def command_line() -> str:
         "`lcpinn COMMAND --help` shows the same.",
         *_described(root.help or ""),
         "Errors are one line on stderr, and the exit code is 2 (130 if interrupted, 1 for a `check`"
-        " or a `certify` that fails). Programs that were compiled are kept in `~/.cache/lcpinn`, or"
-        " where `LCPINN_CACHE` says.",
+        " or a `certify` that fails). Programs that were compiled are kept where the system keeps"
+        " caches (`~/.cache/lcpinn` on Linux), or where `LCPINN_CACHE` says.",
     ]
     for name, command in root.commands.items():
         usage = " ".join(filter(None, ["lcpinn", name, *map(_usage, command.params)]))
