@@ -3,7 +3,7 @@ BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types versions browser browser-for-tests bench docs clean
+.PHONY: help demo test lint types versions browser browser-for-tests bench docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ bench: .venv/.runtime  ## run the benchmarks (those against PyTorch need: .venv/
 
 docs: .venv/.docs  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+wheel: .venv/.dev  ## build dist/lcpinn-*.whl, which needs nothing of this directory
+	.venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:  ## remove the virtual environment, caches and builds (runs/ stays)
 	rm -rf .venv .cache .hypothesis .jax_cache .pytest_cache .ruff_cache build dist site

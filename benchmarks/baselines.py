@@ -48,8 +48,9 @@ from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Setup, Stage, Supervised
 from lcpinn.optimiser.stage import State, keep
 from lcpinn.optimiser.supervised import trained
 from lcpinn.plot import COLOURS
+from lcpinn.precision import precision_of
 from lcpinn.protocol import PROTOCOLS, example, reason_against
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 
 SEED = 0
 REFERENCE = "pinn"
@@ -124,14 +125,14 @@ class Running:
     stage: Stage
     start: State
     state: State
-    double: bool
+    dtype: str
     first: float  # seconds of the first call, in which it is compiled
     calls: list[float] = field(default_factory=list)  # seconds of the others
     each: list[float] = field(default_factory=list)  # milliseconds per step in them
 
     def call(self) -> None:
         """One compiled call; a phase that has come to its end starts again."""
-        with jax.enable_x64(self.double):
+        with precision_of(self.dtype):
             if self.stage.stopped(self.state, {}):
                 self.state = self.start
             before, begun = _step(self.state), time.perf_counter()
@@ -148,8 +149,7 @@ class Running:
 def ready(name: str, method: str, family: Family) -> list[Running]:
     """Every phase of a method, and its first one as a batch where that is measured."""
     protocol = example(method, family)
-    double = protocol.dtype == "float64"
-    with jax.enable_x64(double):
+    with precision_of(protocol.dtype):
         setup = make_setup(protocol.view(family), protocol)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(SEED))
         count = sum(leaf.size for leaf in jax.tree.leaves(trained(params)))
@@ -159,14 +159,14 @@ def ready(name: str, method: str, family: Family) -> list[Running]:
             points = num_points(phase, setup)
             row = about | {"optimiser": OPTIMISERS[type(phase)], "points": points}
             build = partial(sized(phase, points).build, setup)
-            found.append(first_call(build, params, row, double))
+            found.append(first_call(build, params, row, protocol.dtype))
             params = found[-1].state["params"]
         if name == BATCHED_ON and method in BATCHED:
             phase, settings = _bare(protocol.phases[0]), grid_values(family)
             num = len(settings) * len(SEEDS)
             row = found[0].row | {"at_once": num, "points": num * found[0].row["points"]}
             build = partial(batch, sized(phase, row["points"]), setup, settings)
-            found.append(first_call(build, params, row, double))
+            found.append(first_call(build, params, row, protocol.dtype))
     return found
 
 
@@ -199,7 +199,7 @@ def num_points(phase: Any, setup: Setup) -> int:
     return lambdas * sum(len(faces) * num for faces, num in places)
 
 
-def first_call(build: Callable[[], Stage], params: Any, row: Row, double: bool) -> Running:
+def first_call(build: Callable[[], Stage], params: Any, row: Row, dtype: str) -> Running:
     begun = time.perf_counter()
     stage = build()
     start = jax.block_until_ready(stage.init(params, jax.random.PRNGKey(SEED + 1)))
@@ -207,7 +207,7 @@ def first_call(build: Callable[[], Stage], params: Any, row: Row, double: bool) 
     state, _ = jax.block_until_ready(stage.advance(start))
     first = time.perf_counter() - built
     row = row | {"build_seconds": built - begun}
-    return Running(row, stage, start, state, double, first)
+    return Running(row, stage, start, state, dtype, first)
 
 
 def batch(phase: Any, setup: Setup, settings: np.ndarray) -> Stage:

@@ -31,8 +31,8 @@ from lcpinn.cli import app
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
-from lcpinn.paper import paper_at, paper_row
 from lcpinn.spec import short
+from lcpinn.study.paper import paper_at, paper_row
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, RUNS = ROOT / "docs", ROOT / "runs" / "docs"
@@ -173,8 +173,8 @@ def command_line() -> str:
         "`lcpinn COMMAND --help` shows the same.",
         *_described(root.help or ""),
         "Errors are one line on stderr, and the exit code is 2 (130 if interrupted, 1 for a `check`"
-        " or a `certify` that fails). Programs that were compiled are kept in `~/.cache/lcpinn`, or"
-        " where `LCPINN_CACHE` says.",
+        " or a `certify` that fails). Programs that were compiled are kept where the system keeps"
+        " caches (`~/.cache/lcpinn` on Linux), or where `LCPINN_CACHE` says.",
     ]
     for name, command in root.commands.items():
         usage = " ".join(filter(None, ["lcpinn", name, *map(_usage, command.params)]))

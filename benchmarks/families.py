@@ -30,7 +30,7 @@ from typing import Any
 
 from lcpinn.families import FAMILIES
 from lcpinn.files import read_json, write_json
-from lcpinn.paper import paper_row
+from lcpinn.study.paper import paper_row
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = "fast"

@@ -39,15 +39,17 @@ from lcpinn import protocol as protocols
 from lcpinn.evaluation import evaluation_points, grid_values, relative_error
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.files import read_json, usable_cores, write_json
+from lcpinn.files import read_json, write_json
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Restarts, RevertOnWorse, Stage
-from lcpinn.paper import paper_row
 from lcpinn.plot import COLOURS
+from lcpinn.precision import precision_of
 from lcpinn.protocol import Protocol
 from lcpinn.solution import Solution
 from lcpinn.spec import describe
-from lcpinn.train import make_setup
+from lcpinn.study.paper import paper_row
+from lcpinn.threads import usable_cores
+from lcpinn.training import make_setup
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv-rivals"
@@ -258,7 +260,7 @@ def report(family: Family, make: Callable[[], Protocol], seed: int, say: Say) ->
     begun = time.perf_counter()
     protocol = make()
     family = family.plain() if protocol.plain else family
-    with jax.enable_x64(protocol.dtype == "float64"):
+    with precision_of(protocol.dtype):
         taken, stopped = follow(family, protocol, seed, begun)
     say(
         setting={
@@ -389,7 +391,7 @@ def phase_costs(family: Family, protocol: Protocol, seed: int, *, least: float) 
     """Each phase run for `least` seconds after its first call."""
     family = family.plain() if protocol.plain else family
     key, costs = jax.random.PRNGKey(seed), []
-    with jax.enable_x64(protocol.dtype == "float64"):
+    with precision_of(protocol.dtype):
         setup = make_setup(family, protocol)
         params = jax.jit(setup.problem.init)(key)
         for phase in protocol.phases:

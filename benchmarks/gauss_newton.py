@@ -34,11 +34,12 @@ from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
 from lcpinn.optimiser import ladder
 from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
-from lcpinn.optimiser.gauss_newton import _calm_blas
 from lcpinn.optimiser.stage import Setup
 from lcpinn.plot import COLOURS
+from lcpinn.precision import double
 from lcpinn.protocol import fast
-from lcpinn.train import make_setup
+from lcpinn.threads import blas_threads
+from lcpinn.training import make_setup
 
 SEED = 0
 LADDER = 9
@@ -81,7 +82,7 @@ def measure(widths: Sequence[Widths], repeats: int, limit: float = LIMIT) -> dic
     origin = stamp(SEED)
     sizes: list[dict[str, Any]] = []
     print(_head())
-    with jax.enable_x64(True):
+    with double():
         setups = sorted((_setup(w) for w in widths), key=_num_parameters)
         for setup in setups:
             count = _num_parameters(setup)
@@ -164,7 +165,7 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
 
     time_of = partial(_median, repeats=repeats)
     ms: dict[str, Any] = {}
-    with _calm_blas():
+    with blas_threads():
         ms["rows"], _ = time_of(rows, theta, batch, scales)
         ms["jacobian"], (r, matrix) = time_of(jacobian, theta, batch, scales)
         # As small as in late steps, where the two-level solver needs both of its levels.

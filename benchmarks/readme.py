@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lcpinn.families import FAMILIES
-from lcpinn.paper import paper_row
+from lcpinn.study.paper import paper_row
 
 ROOT = Path(__file__).resolve().parent.parent
 README, RESULTS = ROOT / "README.md", ROOT / "results"

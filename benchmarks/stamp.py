@@ -7,7 +7,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from lcpinn.files import device, usable_cores, versions
+from lcpinn.machine import device, versions
+from lcpinn.threads import usable_cores
 
 
 def stamp(seed: int) -> dict[str, Any]:

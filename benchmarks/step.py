@@ -31,13 +31,14 @@ import optax
 from benchmarks.stamp import stamp
 from lcpinn.batch import draw
 from lcpinn.families.helmholtz import Helmholtz
-from lcpinn.files import usable_cores, write_json
+from lcpinn.files import write_json
 from lcpinn.jet import ACTIVATIONS, Orders, Series
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Adam, Setup
 from lcpinn.optimiser.stage import objective
 from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol, paper
-from lcpinn.train import make_setup
+from lcpinn.threads import usable_cores
+from lcpinn.training import make_setup
 
 SEED = 0
 ROUNDS = 10
@@ -288,7 +289,7 @@ import jax, json, lcpinn
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.optimiser import Adam
 from lcpinn.protocol import paper
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 imported = time.perf_counter()
 family = Helmholtz(1).plain()
 setup = make_setup(family, paper(family))

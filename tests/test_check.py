@@ -10,8 +10,8 @@ from toy import EVERY
 from typer.testing import CliRunner
 
 import lcpinn as lc
-from lcpinn.check import CHECKS, Finding, _Bench, _find, check
 from lcpinn.cli import app
+from lcpinn.cli.support.battery import CHECKS, Finding, _Bench, _find, check
 from lcpinn.families import FAMILIES
 
 

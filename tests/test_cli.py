@@ -16,12 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lcpinn
-from lcpinn import cli, compilation, tables
-from lcpinn.columns import broadcast, grid_points
+from lcpinn import cli, compilation
+from lcpinn.cli.support import battery, tables
+from lcpinn.cli.support.columns import broadcast, grid_points
+from lcpinn.cli.support.locate import find_family
 from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
-from lcpinn.locate import find_family
-from lcpinn.paper import paper_at, paper_row
 from lcpinn.protocol import methods
+from lcpinn.study.paper import paper_at, paper_row
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 COMMANDS = ("families", "train", "evaluate", "predict", "check")
@@ -250,7 +251,7 @@ def test_options_reach_the_protocol(protocol, options, says, home, monkeypatch):
         seen.append((str(protocol), rest))
         raise lcpinn.LcpinnError("enough")
 
-    monkeypatch.setattr(cli.train, "run_training", stop)
+    monkeypatch.setattr(lcpinn, "train", stop)
     args = [f"--{k}={v}" for k, v in options.items()]
     args += [] if protocol is None else ["--protocol", protocol]
     found = CliRunner().invoke(cli.app, ["train", "helmholtz-1d", "--seed", "3", *args])
@@ -270,7 +271,7 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.train, "run_training", interrupt)
+    monkeypatch.setattr(lcpinn, "train", interrupt)
     args = ["train", "decay.py:Decay", "--protocol", "smoke", "--quiet", "--seed", "2", "--out"]
     found = CliRunner().invoke(cli.app, [*args, "run"])
     assert found.exit_code == 130
@@ -281,7 +282,7 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
     assert held.stderr.endswith(f"lcpinn train decay.py:Decay {' '.join(setting)} --resume\n")
     early = CliRunner().invoke(cli.app, [*args, "new"])
     assert "no checkpoint yet" in early.stderr
-    monkeypatch.setattr(cli.check, "run_checks", interrupt)
+    monkeypatch.setattr(battery, "check", interrupt)
     other = CliRunner().invoke(cli.app, ["check", "burgers"])
     assert (other.exit_code, other.stderr) == (130, "lcpinn: interrupted\n")
 
@@ -391,7 +392,7 @@ def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.train, "run_retraining", interrupt)
+    monkeypatch.setattr(lcpinn, "retrain", interrupt)
     settings = ["--protocol", "pinn", "--at", "k=1", "--at", "k=2"]
     found = CliRunner().invoke(cli.app, ["train", "decay.py", *settings, "--quiet"])
     assert found.exit_code == 130

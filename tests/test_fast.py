@@ -17,7 +17,7 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import GaussNewton, Restarts
 from lcpinn.optimiser.stage import Stage
 from lcpinn.protocol import Protocol, fast
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 from lcpinn.weighting import Fixed
 
 

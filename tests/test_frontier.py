@@ -11,7 +11,7 @@ from benchmarks import frontier
 from benchmarks.frontier import Cost, Snapshot
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.protocol import smoke
-from lcpinn.train import train
+from lcpinn.training import train
 
 
 def entry(**curves):

@@ -11,6 +11,7 @@ import scipy.linalg
 from jax.flatten_util import ravel_pytree
 from toy import Coupled, Oscillator
 
+from lcpinn import threads
 from lcpinn.batch import Sampling, fixed
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
@@ -231,8 +232,8 @@ def test_half_of_the_cores_that_may_be_used(monkeypatch):
     """In a container that is pinned to two cores BLAS gets one, however many the machine has."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 4}, raising=False)
     asked = []
-    monkeypatch.setattr(gauss_newton, "threadpool_limits", lambda n, user_api: asked.append(n))
-    gauss_newton._calm_blas()
+    monkeypatch.setattr(threads, "threadpool_limits", lambda n, user_api: asked.append(n))
+    threads.blas_threads()
     assert asked == [1]
 
 

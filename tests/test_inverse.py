@@ -618,7 +618,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(home, text, options, says
 
 def test_pictures_of_other_shapes(spiral, tmp_path):
     """Two outputs; a known column, where there is no one curve; and two coordinates."""
-    from lcpinn.plot.fit import fit as draw
+    from lcpinn.plot.fit import write as draw
 
     t = np.linspace(0, 2, 20)
     data = {"t": t, **orbit(t, 2.2, 0.17)}

@@ -20,7 +20,7 @@ from lcpinn.optimiser.supervised import initial_values, random_conditions, relat
 from lcpinn.reference import burgers, heat_kernel, solve_burgers
 from lcpinn.rows import Problem
 from lcpinn.spec import from_plain, to_plain
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 from lcpinn.weighting import Conditional
 
 

@@ -18,7 +18,7 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Stage
 from lcpinn.optimiser.stage import held_out_loss, keep, objective
 from lcpinn.rows import Problem
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 from lcpinn.weighting import Fixed
 
 TINY = MLP(widths=(4,), parameters=FiLM(hidden=2))

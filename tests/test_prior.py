@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 
 from lcpinn.errors import LcpinnError
-from lcpinn.prior import (
-    Cube,
-    LogCube,
-    LogUniform,
-    Product,
-    Simplex,
-    Uniform,
-    prior_from_json,
-    unit_gauss,
-)
+from lcpinn.prior import Cube, LogCube, LogUniform, Product, Simplex, Uniform, prior_from_json
+from lcpinn.quadrature import unit_gauss
 
 MIXED = Uniform(a=(-2, 3)) & LogUniform(nu=(1e-3, 10))
 COEFFICIENTS = [Uniform(k=(1, 10)), LogUniform(k=(1e-4, 1), d=(0.1, 2)), MIXED]

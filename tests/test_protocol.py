@@ -23,7 +23,7 @@ from lcpinn.protocol.facts import facts, unwrapped
 from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
 from lcpinn.rundir import RunDirectory
 from lcpinn.spec import from_plain, to_plain
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 from lcpinn.weighting import Causal, SelfAdaptive
 
 NAMES = [name for name in PROTOCOLS if name != "lc-pinn"]  # which is `paper`

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.interpolate import RectBivariateSpline
 from scipy.special import erfc
 
+from lcpinn.cache import cache_directory
 from lcpinn.reference import (
     buckley_leverett,
     burgers,
@@ -22,7 +23,6 @@ from lcpinn.reference import (
     solve_burgers,
     spectral,
 )
-from lcpinn.reference.cache import cache_directory
 from lcpinn.reference.finite_volume import (
     FINAL_TIME,
     SNAPSHOTS,

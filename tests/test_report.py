@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from lcpinn.cli import app
 from lcpinn.families import FAMILIES
-from lcpinn.paper import numbers
 from lcpinn.plot.style import save
+from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, methods, needed, one_method
 from lcpinn.study.report import figures, tables
 from lcpinn.study.report.ablations import ABLATIONS, ablation_table, shots_table

@@ -18,7 +18,7 @@ from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
 from lcpinn.plot import overview
 from lcpinn.prior import Axis, Product, prior_from_json
 from lcpinn.protocol import methods
-from lcpinn.retrain import member_name
+from lcpinn.retraining import member_name
 from lcpinn.rows import Problem
 
 
@@ -322,4 +322,4 @@ def test_a_model_with_held_coefficients_is_asked_and_comes_back(tmp_path, at):
     error = back.evaluate()
     assert all(error["dense_argmax"][n] == v for n, v in at.items())
     assert len(error["grid"]) == (1 if len(at) == 2 else 5)
-    assert overview(back, tmp_path / "picture.png").stat().st_size > 1000
+    assert overview.write(back, tmp_path / "picture.png").stat().st_size > 1000

@@ -24,7 +24,6 @@ from lcpinn.families import FAMILIES
 from lcpinn.files import read_arrays
 from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import Adam, RevertOnWorse
-from lcpinn.paper import numbers
 from lcpinn.prior import Cube, LogCube, LogUniform
 from lcpinn.protocol import PROTOCOLS, example, reason_against
 from lcpinn.protocol.facts import unwrapped
@@ -33,12 +32,14 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.spec import to_plain
 from lcpinn.study import execute as executing
 from lcpinn.study import store as storing
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import CHANGES
 from lcpinn.study.execute import execute
+from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, chosen, methods, needed
-from lcpinn.study.run import BUDGETS, Run
+from lcpinn.study.run import Run
 from lcpinn.study.store import Store
-from lcpinn.train import make_setup
+from lcpinn.training import make_setup
 from lcpinn.weighting import Conditional
 
 RUN = Run("burgers", "paper", budget="smoke")

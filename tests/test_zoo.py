@@ -16,10 +16,10 @@ from benchmarks.zoo import CLASSES, ZOO, __main__, classes_of, summary, training
 from benchmarks.zoo.picture import draw
 from benchmarks.zoo.smooth import Duffing
 from benchmarks.zoo.stiff import DISSOCIATION, MICHAELIS, Enzyme
-from lcpinn.check import check
+from lcpinn.cli.support.battery import check
 from lcpinn.family import HELP
 from lcpinn.jet import expand
-from lcpinn.prior import tensor, unit_sobol
+from lcpinn.quadrature import tensor, unit_sobol
 
 NUM = 8  # places of each kind, and random settings
 CLOSED = [name for name, made in ZOO.items() if made.exact is not None]

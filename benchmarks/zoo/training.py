@@ -16,7 +16,7 @@ import lcpinn as lc
 from benchmarks.zoo import ZOO, home
 from lcpinn.evaluation import arguments, evaluation_points
 from lcpinn.files import read_json
-from lcpinn.prior import tensor
+from lcpinn.quadrature import tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 SOBOL, CORNERS = 192, 64  # settings of several coefficients at which errors are measured

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from lcpinn.domain import Face
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
-from lcpinn.prior import tensor, unit_gauss, unit_sobol
+from lcpinn.quadrature import tensor, unit_gauss, unit_sobol
 from lcpinn.spec import spec
 from lcpinn.term import Term
 

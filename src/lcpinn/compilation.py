@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
-import jaxlib.version
 from jax.stages import Compiled, Lowered
 
-from lcpinn.reference.cache import cache_directory
+from lcpinn.cache import cache_directory
+from lcpinn.machine import instruction_set
 
 # Shorter compilations cost less than a file; many small files would cost more than they save.
 MIN_SECONDS = 0.2
@@ -64,15 +62,4 @@ def in_background(lowered: Lowered) -> Callable[[], Compiled]:
 
 def compilation_directory() -> Path:
     """<cache>/xla/<machine>: a home directory may be shared by machines of several kinds."""
-    return cache_directory() / "xla" / _machine()
-
-
-def _machine() -> str:
-    """A short hash of the compiler and of the instructions that this processor knows."""
-    parts = [jaxlib.version.__version__, platform.machine(), platform.processor()]
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        parts += sorted({line for line in lines if line.startswith(("model name", "flags"))})
-    except OSError:
-        pass
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return cache_directory() / "xla" / instruction_set()

@@ -14,20 +14,10 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float, Int
 
+from lcpinn.checks import checked_count, checked_range
 from lcpinn.errors import LcpinnError
-from lcpinn.prior import (
-    ROUNDING,
-    Rule,
-    checked_count,
-    checked_range,
-    floating,
-    host_or_device,
-    tensor,
-    tensor_rule,
-    unit_gauss,
-    unit_grid,
-    unit_sobol,
-)
+from lcpinn.precision import ROUNDING, floating, host_or_device
+from lcpinn.quadrature import Rule, tensor, tensor_rule, unit_gauss, unit_grid, unit_sobol
 
 
 @final

@@ -16,8 +16,10 @@ from lcpinn.batch import fixed
 from lcpinn.certificate import worst_case
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.files import device, versions, write_json
-from lcpinn.prior import tensor
+from lcpinn.files import write_json
+from lcpinn.machine import device, versions
+from lcpinn.precision import double
+from lcpinn.quadrature import tensor
 from lcpinn.solution import Solution
 
 
@@ -131,7 +133,7 @@ def validate(solution: Solution) -> dict[str, Any]:
     In initial-value problems with one coordinate also the error that it leads to, estimated.
     """
     problem = solution.problem
-    with jax.enable_x64(True):
+    with double():
         batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
         residuals = jax.jit(problem.residuals)(params, batch)
@@ -172,7 +174,7 @@ def write_result(solution: Solution, directory: Path, total_seconds: float) -> d
     write_json(directory / "result.json", found)
     picture = directory / "solution.png"
     try:
-        overview(solution, picture)
+        overview.write(solution, picture)
     except OSError as error:
         raise LcpinnError(f"could not write {picture}: {error.strerror}") from None
     return found

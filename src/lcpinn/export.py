@@ -26,6 +26,7 @@ from lcpinn.family import Family
 from lcpinn.files import flatten, write_atomically
 from lcpinn.network import FNO, MLP, Concat, FiLM
 from lcpinn.network.film import chebyshev_indices
+from lcpinn.precision import double
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -128,7 +129,7 @@ def to_onnx(solution: Solution, path: str | Path) -> Path:
     from jax2onnx import to_onnx as convert  # pyright: ignore[reportMissingImports]
 
     function, inputs = _function(solution)
-    with jax.enable_x64(True), _quiet():
+    with double(), _quiet():
         try:
             model: Any = convert(
                 function,
@@ -198,7 +199,7 @@ def _check(
         (found,) = session.run(None, given)
     except Exception as error:
         raise LcpinnError(f"onnxruntime cannot run this solution: {_line(error)}") from error
-    with jax.enable_x64(True):
+    with double():
         expected = np.asarray(jax.jit(function)(*given.values()))
     size = max(float(np.max(np.abs(expected))), np.finfo(float).tiny)
     gap = float(np.max(np.abs(np.asarray(found) - expected))) / size

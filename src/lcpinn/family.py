@@ -26,6 +26,7 @@ from jaxtyping import Array
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
+from lcpinn.precision import double
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
 from lcpinn.spec import short
 from lcpinn.term import Argument, Mark, Term, components, lookup
@@ -403,7 +404,7 @@ class Family(metaclass=_Built):
     def _linear(self) -> bool:
         terms = [t for t in self.all_terms.values() if not t.faces and t.name != "data"]
         rng = np.random.default_rng(0)
-        with jax.enable_x64(True):
+        with double():
             point = jnp.asarray(self.domain.from_unit(rng.uniform(0.2, 0.8, self.domain.dim)))
             lam = jnp.asarray(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
             for term in terms:
@@ -420,7 +421,7 @@ class Family(metaclass=_Built):
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
         """The exact or reference solution (n, outputs) at points (n, dim) and one setting (p,)."""
         if self.exact is not None:
-            with jax.enable_x64(True):
+            with double():
                 return np.asarray(self._exact(np.asarray(points), np.asarray(parameters, float)))
         if self.reference is not None:
             columns: dict[str, Any] = {n: points[:, i] for i, n in enumerate(self.domain.names)}
@@ -434,7 +435,7 @@ class Family(metaclass=_Built):
         """Terms on faces that the ansatz already satisfies, whatever the network does."""
         if self.ansatz is None:
             return set()
-        with jax.enable_x64(True):
+        with double():
             return {t.name for t in self.all_terms.values() if t.faces and self._is_void(t)}
 
     def _is_void(self, term: Term) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -120,40 +119,3 @@ def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
 def path_name(path: tuple[Any, ...]) -> str:
     parts = (getattr(p, "key", getattr(p, "name", getattr(p, "idx", p))) for p in path)
     return ".".join(map(str, parts))
-
-
-def versions() -> dict[str, str]:
-    import optax
-
-    import lcpinn
-
-    return {
-        "lcpinn": lcpinn.__version__,
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "optax": optax.__version__,
-        "numpy": np.__version__,
-    }
-
-
-def device() -> str:
-    """The device that JAX computes on, in words."""
-    first = jax.devices()[0]
-    if first.platform != "cpu":
-        return first.device_kind
-    cores, own = os.cpu_count(), usable_cores()
-    return f"{_cpu_name()}, " + (f"{cores} cores" if own == cores else f"{own} of {cores} cores")
-
-
-def usable_cores() -> int:
-    """How many this process may use: a container or a batch system may give it a few of them."""
-    own = getattr(os, "sched_getaffinity", None)
-    return (os.cpu_count() or 1) if own is None else len(own(0))
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

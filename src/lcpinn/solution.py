@@ -19,6 +19,7 @@ from lcpinn.family import Data, Family
 from lcpinn.files import read_arrays, unflatten, write_arrays
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
+from lcpinn.precision import double
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
 from lcpinn.spec import from_plain, to_plain
@@ -75,7 +76,7 @@ class Solution:
         draws = self._draws(None, shots)
         lam = np.repeat(parameters, len(draws), axis=0)
         size = max(64, CHUNK // len(draws))
-        with jax.enable_x64(True):
+        with double():
             pieces = []
             for start in range(0, len(points), size):
                 piece = points[start : start + size]
@@ -105,7 +106,7 @@ class Solution:
             raise LcpinnError(f"missing {', '.join(missing)}: an estimate is made at one setting")
         setting = {name: float(given[name]) for name in names}
         draws = self._draws(weights, None)
-        with jax.enable_x64(True):
+        with double():
             found = self._estimator(self._double, list(setting.values()), draws)
         return found._replace(at=setting)
 
@@ -120,7 +121,7 @@ class Solution:
         prior = self.family.parameters
         num = settings or {0: 1, 1: 91, 2: 7}.get(len(prior.free), 4)
         draws = None if self.family.weights is None else self._draws(None, None)
-        with jax.enable_x64(True):
+        with double():
             return certificate(self.problem, self._double, prior.grid(num), draws, tolerance)
 
     @cached_property
@@ -227,7 +228,7 @@ class Solution:
     ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
         points, parameters, shape = self._read(named)
         draws = self._draws(weights, shots)
-        with jax.enable_x64(True):
+        with double():
             if len(points) == 0:
                 empty = np.zeros((0, len(self.family.outputs)))
                 return empty, empty, shape
@@ -268,7 +269,7 @@ class Solution:
         prior = self.family.parameters
         if self._warned or prior.dim == 0 or not parameters.size:
             return
-        with jax.enable_x64(True):
+        with double():
             inside = np.asarray(prior.contains(parameters))
         if not inside.all():
             self._warned = True
@@ -443,7 +444,7 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
             f"{path} is a model of another family: {held['name']}, not {family.name} "
             f"(they differ in {', '.join(differ)})"
         )
-    with jax.enable_x64(True):
+    with double():
         like = jax.eval_shape(
             Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0)
         )

@@ -9,7 +9,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from threadpoolctl import threadpool_limits
 
 from lcpinn.batch import Points
 from lcpinn.certificate.expansion import MISFIT, SIZES, TINY, Estimate, Level
@@ -19,6 +18,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
+from lcpinn.threads import blas_threads
 
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
 LEAVE, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are
@@ -52,7 +52,7 @@ class Estimator:
             return Estimate(np.nan, f"no estimate in {self.family.domain.dim} dimensions")
         shots = np.zeros((1, 0)) if weights is None else weights
         at = self._linearised.of(params, parameters, shots)
-        with threadpool_limits(1, user_api="blas"):  # small matrices: more threads wait by spinning
+        with blas_threads(1):  # small matrices: more threads wait by spinning
             found = self._expanded(at)
             if not found.reason or not fronts or self._march is None:
                 return found

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from lcpinn.jet import MultiIndex, Orders, factorial
-from lcpinn.prior import tensor
+from lcpinn.quadrature import tensor
 from lcpinn.term import Term
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.family import Family
 from lcpinn.jet import Orders
+from lcpinn.precision import double
 from lcpinn.term import Term
 
 CHUNK = 1 << 13  # points (times shots) in one call: the values in between stay in the cache
@@ -82,7 +83,7 @@ class At:
 
     def _mean(self, points: np.ndarray, orders: Orders, shots: np.ndarray) -> np.ndarray:
         found = []
-        with jax.enable_x64(True):
+        with double():
             for piece, count in _pieces(points, max(LEAST, CHUNK // len(shots))):
                 value = self._of._jet(self._params, piece, self._parameters, shots, orders)
                 found.append(np.asarray(value)[:, :count])
@@ -94,7 +95,7 @@ class At:
         """A term's residual (n, c) and its derivative by the series, (n, c, s, outputs)."""
         both = np.concatenate([np.moveaxis(series, 1, 0).reshape(len(points), -1), points], axis=1)
         residuals, slopes, split = [], [], both.shape[1] - points.shape[1]
-        with jax.enable_x64(True):
+        with double():
             for piece, count in _pieces(both, CHUNK):
                 shape = (len(piece), len(orders), series.shape[2])
                 s = np.moveaxis(piece[:, :split].reshape(shape), 0, 1)

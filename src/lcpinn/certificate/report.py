@@ -14,6 +14,7 @@ from lcpinn.batch import Sampling, fixed
 from lcpinn.certificate.estimator import of_network
 from lcpinn.certificate.expansion import Estimate
 from lcpinn.network.mlp import Params
+from lcpinn.precision import double
 from lcpinn.rows import Problem
 
 
@@ -66,7 +67,7 @@ def _residual(
         }
 
     def rms(params: Params, lam: np.ndarray) -> dict[str, Any]:
-        with jax.enable_x64(True):
+        with double():
             terms = {name: float(v) for name, v in run(params, jnp.asarray(lam)).items()}
         return {"residual": float(np.sqrt(sum(v**2 for v in terms.values()))), "terms": terms}
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,7 +17,7 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.evaluation import true_errors
+from lcpinn.cli.support import tables
 
 
 @app.command()
@@ -45,14 +44,16 @@ def certify(
     lcpinn certify runs/demo
     lcpinn certify runs/demo --tolerance 1e-6 -o certificate.png
     """
+    from lcpinn.evaluation import true_errors
+
     with blaming(family):
         solution = open_model(model, family)
         report = solution.certificate(settings, tolerance)
         truth = true_errors(solution, [list(row["at"].values()) for row in report["settings"]])
     if picture is not None:
-        from lcpinn.plot import certificate as draw  # Matplotlib takes half a second to load
+        from lcpinn.plot import certificate as pictured  # Matplotlib takes half a second to load
 
-        draw(solution, report, truth, picture)
+        pictured.write(solution, report, truth, picture)
     if as_json:
         print_json({"family": solution.family.name, **report, "true_errors": truth})
     else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from lcpinn import tables
-from lcpinn.check import check as run_checks
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, stdout
-from lcpinn.locate import find_family
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.locate import find_family
 
 
 @app.command()
@@ -21,6 +20,8 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
     lcpinn check my_pde.py:MyFamily
     lcpinn check helmholtz-1d --json
     """
+    from lcpinn.cli.support.battery import check as run_checks
+
     with blaming(family):
         found = find_family(family)
         findings = run_checks(found)

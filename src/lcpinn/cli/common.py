@@ -8,20 +8,21 @@ import math
 import platform
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import jax
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from lcpinn import __version__
-from lcpinn.compilation import enable_cache
+from lcpinn.cli.support.locate import find_family, in_users_file, split
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
-from lcpinn.locate import find_family, in_users_file, split
-from lcpinn.solution import Solution, load
+
+if TYPE_CHECKING:
+    from lcpinn.solution import Solution
 
 
 class _Group(TyperGroup):
@@ -35,6 +36,23 @@ class _Group(TyperGroup):
             fail(str(error), 2)
         except KeyboardInterrupt:
             fail("interrupted", 130)
+
+
+class _Command(TyperCommand):
+    """Runs with compiled programs kept on disk; its help needs neither them nor JAX."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from lcpinn.compilation import enable_cache
+
+        enable_cache()
+        return super().invoke(ctx)
+
+
+class _Application(typer.Typer):
+    """All of its commands are `_Command`s."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().command(name, cls=_Command, **options)
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -94,7 +112,7 @@ def _strict(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-app = typer.Typer(
+app = _Application(
     cls=_Group,
     no_args_is_help=True,
     add_completion=False,
@@ -118,7 +136,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"lcpinn {__version__} (JAX {jax.__version__}, Python {platform.python_version()})")
+        jax, python = metadata.version("jax"), platform.python_version()
+        print(f"lcpinn {__version__} (JAX {jax}, Python {python})")
         raise typer.Exit
 
 
@@ -136,10 +155,11 @@ def start(
     lcpinn predict runs/helmholtz-1d-fast-seed0 --at k=3.25
     lcpinn check my_pde.py:MyFamily  before training a family of your own
     """
-    enable_cache()
 
 
 def open_model(model: Path, family: str | None) -> Solution:
+    from lcpinn.solution import load
+
     if not model.exists():
         raise LcpinnError(f"there is no {model}")
     if model.is_dir() and not (model / "model.safetensors").exists():

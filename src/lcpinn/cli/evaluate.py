@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,9 +17,10 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.evaluation import result as result_of
-from lcpinn.paper import paper_row
-from lcpinn.solution import Solution
+from lcpinn.cli.support import tables
+
+if TYPE_CHECKING:
+    from lcpinn.solution import Solution
 
 
 @app.command()
@@ -33,6 +33,9 @@ def evaluate(
     lcpinn evaluate runs/helmholtz-1d-fast-seed0
     lcpinn evaluate model.safetensors --family my_pde.py:MyFamily --json
     """
+    from lcpinn.evaluation import result as result_of
+    from lcpinn.study.paper import paper_row
+
     with blaming(family):
         solution = open_model(model, family)
         result = result_of(solution)

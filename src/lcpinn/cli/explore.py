@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -21,8 +20,8 @@ from lcpinn.cli.common import (
     say,
     stdout,
 )
+from lcpinn.cli.support import tables
 from lcpinn.errors import LcpinnError
-from lcpinn.explorer import explore as write_page
 
 
 @app.command()
@@ -51,6 +50,8 @@ def explore(
     lcpinn explore runs/demo --open
     lcpinn explore model.safetensors -o page.html --family my_pde.py:MyFamily
     """
+    from lcpinn.explorer import explore as write_page
+
     path = out or (model / "explore.html" if model.is_dir() else model.with_suffix(".html"))
     if path.is_dir():
         raise LcpinnError(f"-o {path}: that is a directory; name a file in it")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import export as exports
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -39,6 +38,8 @@ def export(
     lcpinn export runs/demo -o helmholtz.onnx
     lcpinn export runs/demo -o helmholtz.npz
     """
+    from lcpinn import export as exports
+
     with blaming(family):
         solution = open_model(model, family)
         written = exports.export(solution, out)

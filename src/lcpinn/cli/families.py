@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lcpinn import protocol as protocols
-from lcpinn import tables
 from lcpinn.cli.common import JsonOption, app, blaming, print_json, stdout
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.locate import find_family
 from lcpinn.errors import LcpinnError
-from lcpinn.families import FAMILIES
-from lcpinn.family import Family
-from lcpinn.locate import find_family
-from lcpinn.protocol.facts import facts
+
+if TYPE_CHECKING:
+    from lcpinn.family import Family
 
 
 @app.command()
@@ -35,6 +34,8 @@ def families(
     lcpinn families --protocols               which method applies where
     lcpinn families helmholtz-1d --protocols  what each gets: network, points...
     """
+    from lcpinn.families import FAMILIES
+
     with blaming(family):
         if family is None:
             known = {name: make() for name, make in FAMILIES.items()}
@@ -65,6 +66,8 @@ def _about(name: str, family: Family) -> dict[str, Any]:
 
 def _applicable(family: Family) -> dict[str, dict[str, str]]:
     """Protocol -> whether it applies: `yes`, `at` (with a setting), or `no` and the reason."""
+    from lcpinn import protocol as protocols
+
     found: dict[str, dict[str, str]] = {}
     for name in protocols.PROTOCOLS:
         try:
@@ -77,6 +80,9 @@ def _applicable(family: Family) -> dict[str, dict[str, str]]:
 
 def _terms(family: Family, as_json: bool) -> None:
     """What each protocol is for this family, read off its values."""
+    from lcpinn import protocol as protocols
+    from lcpinn.protocol.facts import facts
+
     rows: dict[Any, dict[str, Any]] = {}
     refused: dict[str, str] = {}
     for name, make in protocols.PROTOCOLS.items():

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from lcpinn import tables
 from lcpinn.cli.common import (
     FamilyOption,
     JsonOption,
@@ -18,7 +17,8 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.columns import assignments, read_observations
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.columns import assignments, read_observations
 from lcpinn.errors import LcpinnError
 
 
@@ -61,9 +61,9 @@ def infer(
         columns = {name: column for name, column in columns.items() if name not in held}
         found = solution.fit(columns, at=held, sigma=_noise(sigma))
     if picture is not None:
-        from lcpinn.plot.fit import fit as draw  # Matplotlib takes half a second to load
+        from lcpinn.plot import fit as pictured  # Matplotlib takes half a second to load
 
-        draw(solution, columns, found, picture)
+        pictured.write(solution, columns, found, picture)
     if as_json:
         print_json({"family": solution.family.name, **found.to_json()})
         return

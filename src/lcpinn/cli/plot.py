@@ -17,7 +17,7 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.columns import assignments
+from lcpinn.cli.support.columns import assignments
 from lcpinn.errors import LcpinnError
 
 if TYPE_CHECKING:

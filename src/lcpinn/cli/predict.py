@@ -20,7 +20,14 @@ from lcpinn.cli.common import (
     print_json,
     stdout,
 )
-from lcpinn.columns import assignments, broadcast, grid_points, read_points, to_csv, write
+from lcpinn.cli.support.columns import (
+    assignments,
+    broadcast,
+    grid_points,
+    read_points,
+    to_csv,
+    write,
+)
 from lcpinn.errors import LcpinnError
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from lcpinn import tables
 from lcpinn.cli.common import JsonOption, app, print_json, say, stdout
+from lcpinn.cli.support import tables
 from lcpinn.errors import LcpinnError
-from lcpinn.study.execute import execute
-from lcpinn.study.plan import EXPERIMENTS, Experiment, chosen, needed
-from lcpinn.study.run import BUDGETS
-from lcpinn.study.store import Store
+from lcpinn.study.budget import BUDGETS
+
+if TYPE_CHECKING:
+    from lcpinn.study.plan import Experiment
+    from lcpinn.study.store import Store
 
 
 @app.command()
@@ -76,6 +77,10 @@ def reproduce(
     lcpinn reproduce helmholtz-1d burgers --budget cpu
     lcpinn reproduce --budget full --cluster tcp://127.0.0.1:8786
     """
+    from lcpinn.study.execute import execute
+    from lcpinn.study.plan import chosen, needed
+    from lcpinn.study.store import Store
+
     experiments = chosen(names or ())
     runs = needed(experiments, budget)
     kept = Path("results/study") if budget == "full" else work / "records"
@@ -113,6 +118,8 @@ def _render(store: Store, budget: str, report: Path | None) -> Path:
 
 
 def _show(experiments: Sequence[Experiment], budget: str, store: Store, as_json: bool) -> None:
+    from lcpinn.study.plan import EXPERIMENTS, needed
+
     rows = []
     for one in experiments:
         runs = one.runs(budget)

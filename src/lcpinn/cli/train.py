@@ -6,26 +6,39 @@ import shlex
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
-from lcpinn import protocol as protocols
-from lcpinn import tables
+import lcpinn as lc
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, fail, print_json, stdout
 from lcpinn.cli.evaluate import show_result
-from lcpinn.columns import assignments
+from lcpinn.cli.support import tables
+from lcpinn.cli.support.columns import assignments
+from lcpinn.cli.support.locate import find_family, split
 from lcpinn.errors import LcpinnError
-from lcpinn.family import Family
-from lcpinn.files import read_json
-from lcpinn.locate import find_family, split
-from lcpinn.paper import paper_row
-from lcpinn.protocol import Protocol
-from lcpinn.retrain import member_name
-from lcpinn.retrain import retrain as run_retraining
-from lcpinn.rundir import OURS
-from lcpinn.train import train as run_training
+
+if TYPE_CHECKING:
+    from lcpinn.family import Family
+    from lcpinn.protocol import Protocol
+
+# The keys of lcpinn.protocol.PROTOCOLS, which --help lists without loading what they are made of.
+PROTOCOLS = (
+    "fast",
+    "paper",
+    "lc-pinn",
+    "unconditioned",
+    "pinn",
+    "sa-pinn",
+    "relobralo",
+    "causal-pinn",
+    "pi-deeponet",
+    "fno",
+    "pinn-gn",
+    "pi-deeponet-gn",
+    "smoke",
+)
 
 
 @app.command()
@@ -33,7 +46,7 @@ def train(
     family: FamilyArgument,
     protocol: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"How to train: {', '.join(protocols.PROTOCOLS)}."),
+        typer.Option(metavar="NAME", help=f"How to train: {', '.join(PROTOCOLS)}."),
     ] = None,
     at: Annotated[
         list[str] | None,
@@ -97,9 +110,9 @@ class _Asked(NamedTuple):
     def make(self, family: Family, at: Mapping[str, float] | None = None) -> Protocol:
         given = {"steps": self.steps, "seconds": self.seconds, "at": at or None}
         if self.protocol is None and not any(value is not None for value in given.values()):
-            return protocols.default(family)
-        name = self.protocol or protocols.default(family).name
-        return protocols.by_name(name, family, **given)
+            return lc.protocol.default(family)
+        name = self.protocol or lc.protocol.default(family).name
+        return lc.protocol.by_name(name, family, **given)
 
     def settings(self) -> list[dict[str, float]]:
         return [assignments("--at", [text]) for text in self.at]
@@ -124,6 +137,9 @@ def _train_one(
     as_json: bool,
     options: Mapping[str, Any],
 ) -> None:
+    from lcpinn.rundir import OURS as RUN_FILES
+    from lcpinn.study.paper import paper_row
+
     chosen = asked.make(family, *asked.settings())
     names = (family.name, chosen.name, chosen.setting, f"seed{asked.seed}")
     out = asked.out or Path("runs") / "-".join(filter(None, names))
@@ -131,12 +147,12 @@ def _train_one(
         _introduce(family, str(chosen), asked.seed, as_json)
     try:
         run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
-        solution = run_training(family, chosen, **run, **options)
+        solution = lc.train(family, chosen, **run, **options)
     except KeyboardInterrupt:
         begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
         fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
-    result = read_json(out / "result.json")
-    files = [str(out / name) for name in OURS if (out / name).exists()]
+    result = _result(out)
+    files = [str(out / name) for name in RUN_FILES if (out / name).exists()]
     if as_json:
         paper = paper_row(solution.family, chosen.name)
         print_json({**result, "paper": paper, "files": files})
@@ -150,6 +166,8 @@ def _train_one(
 def _train_batch(
     family: Family, asked: _Asked, overwrite: bool, quiet: bool, as_json: bool
 ) -> None:
+    from lcpinn.retraining import member_name
+
     settings = asked.settings()
     chosen = asked.make(family, settings[0])
     out = asked.out or Path("runs") / f"{family.name}-{chosen.name}"
@@ -157,12 +175,12 @@ def _train_batch(
         _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
     try:
         run = {"out": out, "overwrite": overwrite, "progress": not quiet}
-        solutions = run_retraining(family, asked.make, settings, (asked.seed,), **run)
+        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run)
     except KeyboardInterrupt:
         again = asked.again(out, "--overwrite")
         fail(f"interrupted; a batch has no checkpoint: start again with: {again}", 130)
     places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
-    results = [read_json(place / "result.json") for place in places]
+    results = [_result(place) for place in places]
     if as_json:
         print_json([{**r, "out": str(p)} for r, p in zip(results, places, strict=True)])
         return
@@ -170,6 +188,12 @@ def _train_batch(
     tables.show_retrained(console, results)
     tables.fact(console, "runs", f"{out}/: {', '.join(place.name for place in places)}")
     _show_next(console, asked.family, solutions[0].family, places[0])
+
+
+def _result(run: Path) -> dict[str, Any]:
+    from lcpinn.files import read_json
+
+    return read_json(run / "result.json")
 
 
 def _introduce(family: Family, protocol: str, seed: int, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.explorer.program import Program, encode, of_exact, of_solution
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
-from lcpinn.prior import tensor
+from lcpinn.quadrature import tensor
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution

@@ -48,6 +48,7 @@ from lcpinn.explorer.operations import Operation, compute
 from lcpinn.explorer.translate import lower, translate
 from lcpinn.family import Family
 from lcpinn.network import FNO
+from lcpinn.precision import double
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -141,7 +142,7 @@ def trace(
     An operation that has no counterpart is an error that names it.
     """
     shapes = {"points": (points, coordinates), "parameters": (parameters,), "weights": (weights,)}
-    with jax.enable_x64(True):
+    with double():
         specs = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes.values()]
         exported = lower(function, specs)
     builder = Builder(list(shapes.values()))
@@ -158,7 +159,7 @@ def of_solution(solution: Solution, points: int = POINTS) -> Program:
     family = solution.family
     if isinstance(solution.protocol.network, FNO):
         raise LcpinnError("an FNO is no function of a point: there is no program of it to explore")
-    with jax.enable_x64(True):
+    with double():
         params = solution._double
 
     def function(points: Any, parameters: Any, weights: Any) -> Any:

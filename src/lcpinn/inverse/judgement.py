@@ -14,7 +14,7 @@ from lcpinn.family import Family
 from lcpinn.inverse.misfit import End, Misfit
 from lcpinn.inverse.observations import Observations
 from lcpinn.inverse.result import Fit, Minimum, listed
-from lcpinn.prior import ROUNDING
+from lcpinn.precision import ROUNDING, double
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -111,7 +111,7 @@ class Judgement:
 
     def _settings(self, unit: np.ndarray) -> np.ndarray:
         """The coefficients that are sought, (..., num_free), in their own units."""
-        with jax.enable_x64(True):
+        with double():
             whole = self.family.parameters.from_unit(self.misfit.full(unit))
         return np.asarray(whole)[..., self.data.free]
 
@@ -124,7 +124,7 @@ class Judgement:
     def _slope(self) -> np.ndarray:
         """How fast each coefficient moves with its coordinate of the unit cube."""
         prior, whole = self.family.parameters, self.misfit.full(self.best.unit)
-        with jax.enable_x64(True):
+        with double():
             slopes = jax.jvp(prior.from_unit, (whole,), (np.ones_like(whole),))[1]
         return np.asarray(slopes)[self.data.free]
 

@@ -15,7 +15,8 @@ from scipy.spatial import KDTree
 
 from lcpinn.inverse.observations import Observations
 from lcpinn.network.mlp import Params
-from lcpinn.prior import unit_grid, unit_sobol
+from lcpinn.precision import double
+from lcpinn.quadrature import unit_grid, unit_sobol
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -72,7 +73,7 @@ class Forward:
         self, unit: np.ndarray, data: Observations
     ) -> tuple[Float[np.ndarray, "n out"], Float[np.ndarray, "n out p"]]:
         """Values, and their derivatives by the coordinates of the unit cube."""
-        with jax.enable_x64(True):
+        with double():
             parts = []
             for points, known, count in _pieces(data.points, data.known):
                 both = self._both(unit, self.solution._double, *self._where(points, known, data))
@@ -91,7 +92,7 @@ class Forward:
         filled = seen[:count] > 0
         observed[:count][filled] = data.values[some][filled]
         factor[:count][filled] = 1 / data.scale[some][filled]
-        with jax.enable_x64(True):
+        with double():
             where = self._where(points, known, data)
             total = self._squares(units, observed, factor, self.solution._double, *where)
         return np.asarray(total) / seen.sum()

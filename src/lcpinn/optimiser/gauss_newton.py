@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -18,18 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
-from threadpoolctl import threadpool_limits
 
 from lcpinn.batch import Batch, Points, Sampling, scatter
 from lcpinn.compilation import in_background
 from lcpinn.domain import redraw
 from lcpinn.errors import LcpinnError
-from lcpinn.files import usable_cores
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
 from lcpinn.optimiser.ladder import ladder_step
 from lcpinn.optimiser.stage import Info, Setup, Stage, State
 from lcpinn.spec import spec
+from lcpinn.threads import blas_threads
 
 LARGEST_DAMPING = 1e12
 ROAM = 1 / 3  # a roaming round has to lower what is within reach by this share
@@ -134,7 +132,7 @@ class GaussNewton:
             num = min(self.block, round(left))
             state = _descending(state) if left < DESCENT else state
             program = (begin if bool(state["early"]) else run)()
-            with _calm_blas():
+            with blas_threads():
                 state, loss = _timed(program, state, num)
             if not np.isfinite(float(loss)):
                 raise LcpinnError(problem.blame(state["params"], state["batch"]))
@@ -234,15 +232,6 @@ def _exact(state: State) -> bool:
 def _compiler_options() -> dict[str, Any] | None:
     """Trying out matrix products while compiling takes longer than most trainings would gain."""
     return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
-
-
-def _calm_blas() -> AbstractContextManager[Any]:
-    """Give LAPACK half of the cores while it factorises.
-
-    Its threads wait for each other by spinning: on a machine where anything else runs, a QR with as
-    many threads as cores takes far longer than one with a single thread.
-    """
-    return threadpool_limits(max(1, usable_cores() // 2), user_api="blas")
 
 
 def _part(points: Points, num: int, key: Array) -> Points:

@@ -72,7 +72,7 @@ class Stage(NamedTuple):
     stopped: Callable[[State, Info], str | None]  # why it is over, or None to go on
     finish: Callable[[State], tuple[Params, str]]  # the result, and a note for the log
     # What `advance` compiles, where that is all it does but check: pure, so that many runs can
-    # be one program (retrain.py). None where decisions are taken between compiled calls.
+    # be one program (retraining.py). None where decisions are taken between compiled calls.
     run: Callable[[State], tuple[State, Info]] | None = None
 
 

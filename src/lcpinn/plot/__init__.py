@@ -10,9 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from lcpinn.errors import LcpinnError
-from lcpinn.plot import error, loss, solution, spread
-from lcpinn.plot.certificate import certificate
-from lcpinn.plot.overview import overview
+from lcpinn.plot import certificate, error, loss, overview, solution, spread
 from lcpinn.plot.style import COLOURS, FORMATS, save
 from lcpinn.plot.values import Settings
 from lcpinn.solution import Solution

@@ -13,7 +13,7 @@ from lcpinn.plot.style import COLOURS, DOUBLE, in_style, line, logarithmic, save
 from lcpinn.solution import Solution
 
 
-def certificate(
+def write(
     solution: Solution, report: Mapping[str, Any], truth: Sequence[float] | None, path: Path
 ) -> Path:
     """The estimated error against lambda, the worst of it marked; the true one where known."""

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure, SubFigure
 
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import dense_values, grid_values, true_errors
-from lcpinn.paper import paper_row
 from lcpinn.plot.solution import label_curves
 from lcpinn.plot.style import (
     COLOURS,
@@ -47,6 +46,7 @@ from lcpinn.plot.values import (
     truth_at,
 )
 from lcpinn.solution import Solution
+from lcpinn.study.paper import paper_row
 
 
 def against(solution: Solution, run: Path | None = None) -> str | None:

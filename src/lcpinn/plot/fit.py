@@ -27,7 +27,7 @@ from lcpinn.solution import Solution
 FEW = 60  # observations whose marks stand apart
 
 
-def fit(solution: Solution, columns: Mapping[str, Any], found: Fit, path: Path) -> Path:
+def write(solution: Solution, columns: Mapping[str, Any], found: Fit, path: Path) -> Path:
     """Draw a fit to these observations, named columns as `Solution.fit` takes them."""
     return save(figure(solution, columns, found), path)
 

@@ -14,7 +14,7 @@ from lcpinn.plot.values import choose, gap_at, known, outputs_at, planes
 from lcpinn.solution import Solution
 
 
-def overview(solution: Solution, path: Path) -> Path:
+def write(solution: Solution, path: Path) -> Path:
     """The solution, its error where the truth is known, and the error over lambda."""
     return save(figure(solution), path)
 

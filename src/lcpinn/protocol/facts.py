@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from lcpinn.batch import Sampling
 from lcpinn.family import Family
 from lcpinn.optimiser import GaussNewton
+from lcpinn.precision import precision_of
 from lcpinn.protocol.value import Protocol
 from lcpinn.rows import Problem
 from lcpinn.spec import describe, short
@@ -35,7 +36,7 @@ def facts(family: Family, protocol: Protocol) -> dict[str, Any]:
 def num_params(family: Family, protocol: Protocol) -> int:
     """How many numbers the network has; nothing is computed for it."""
     dtype = jnp.dtype(protocol.dtype)
-    with jax.enable_x64(dtype == jnp.float64):
+    with precision_of(dtype):
         problem = Problem(protocol.view(family), protocol.network, dtype)
         shapes = jax.eval_shape(problem.init, jax.random.PRNGKey(0))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))

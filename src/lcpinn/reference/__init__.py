@@ -10,8 +10,8 @@ that is supervised (FNO). Everything is float64 NumPy and SciPy:
 - ``implicit``, ``lax_friedrichs``, ``inviscid``: its check, the paper's scheme, the limit ε = 0.
 """
 
+from lcpinn.cache import cached
 from lcpinn.reference import cole_hopf, finite_volume, spectral
-from lcpinn.reference.cache import cached
 from lcpinn.reference.cole_hopf import burgers
 from lcpinn.reference.finite_volume import (
     buckley_leverett,

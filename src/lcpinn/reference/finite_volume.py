@@ -19,7 +19,7 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.linalg import solve_banded
 from scipy.sparse import csc_array
 
-from lcpinn.reference.cache import cached
+from lcpinn.cache import cached
 
 Array = NDArray[np.float64]
 

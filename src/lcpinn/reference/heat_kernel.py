@@ -6,7 +6,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.typing import ArrayLike, NDArray
 
-from lcpinn.reference.cache import cached
+from lcpinn.cache import cached
 from lcpinn.reference.cole_hopf import VISCOSITY
 
 Floats = NDArray[np.float64]

@@ -15,12 +15,13 @@ from typing import Any
 import jax
 
 from lcpinn.compilation import compiling_quickly
-from lcpinn.retrain import can_batch, retrain
+from lcpinn.retraining import can_batch, retrain
 from lcpinn.solution import load
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.measure import measure
-from lcpinn.study.run import BUDGETS, Run
+from lcpinn.study.run import Run
 from lcpinn.study.store import Store
-from lcpinn.train import train
+from lcpinn.training import train
 
 Say = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from lcpinn.evaluation import (
     result,
     true_errors,
 )
-from lcpinn.prior import tensor
+from lcpinn.quadrature import tensor
 from lcpinn.solution import Solution
 from lcpinn.study.run import Run
 

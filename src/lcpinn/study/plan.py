@@ -9,9 +9,10 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
-from lcpinn.paper import numbers
 from lcpinn.protocol import reason_against, takes
-from lcpinn.study.run import BUDGETS, Run
+from lcpinn.study.budget import BUDGETS
+from lcpinn.study.paper import numbers
+from lcpinn.study.run import Run
 
 OURS = ("paper", "fast")  # LC-PINN by the paper's protocol, and by ours
 TABLES = tuple(FAMILIES)
@@ -38,7 +39,7 @@ def one_method(
 ) -> list[Run]:
     """All seeds of a method; one that knows a single lambda, at every lambda of the grid."""
     given = BUDGETS[budget]
-    if family not in given.families:
+    if given.families is not None and family not in given.families:
         return []
     seeds = given.seeds if seeds is None else [s for s in seeds if s in given.seeds]
     settings: list[dict[str, float]] = [{}]

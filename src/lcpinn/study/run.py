@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from lcpinn.errors import LcpinnError
@@ -13,33 +13,8 @@ from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.protocol import PROTOCOLS, Protocol, by_name, takes
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.spec import fingerprint, short, spec, to_plain
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import change
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much of the paper's work is done."""
-
-    words: str
-    seeds: tuple[int, ...]
-    share: float  # of the paper's steps
-    seconds: float  # of a training by `fast`
-    small: bool = False  # shrunk networks and points, errors on a coarse grid
-    families: tuple[str, ...] = tuple(FAMILIES)
-
-
-BUDGETS: dict[str, Budget] = {
-    "smoke": Budget(
-        "shrunk runs of two families, about a minute: that everything works",
-        (0,),
-        1,
-        1,
-        True,
-        ("helmholtz-1d", "burgers"),
-    ),
-    "cpu": Budget("a twentieth of the paper's steps: about an hour on two cores", (0,), 1 / 20, 50),
-    "full": Budget("the paper's steps and seeds", (0, 1, 2, 3), 1, 54),
-}
 
 
 @spec

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from filelock import FileLock
+
 from lcpinn.errors import LcpinnError
 from lcpinn.files import read_json, write_json
 from lcpinn.study.run import Run
@@ -108,14 +110,14 @@ class Store:
 
         The lock is gone with the process that holds it.
         """
-        import fcntl  # only here: there is none on Windows, where the rest of the library works
-
+        file = self.work / ".claims"
         try:
             self.work.mkdir(parents=True, exist_ok=True)
-            stream = (self.work / ".claims").open("w")
+            file.touch()
         except OSError as error:
             raise LcpinnError(f"cannot write to {self.work}: {error.strerror}") from None
-        with stream:
-            with contextlib.suppress(OSError):  # some network file systems have no locks
-                fcntl.flock(stream, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            # Some network file systems have no locks.
+            with contextlib.suppress(OSError, NotImplementedError):
+                stack.enter_context(FileLock(file))
             yield

@@ -28,6 +28,7 @@ from jaxtyping import Array, Float
 from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import MLP, Params
+from lcpinn.precision import double
 from lcpinn.rows import Problem
 
 Loss = Callable[[Float[Array, " p"]], Array]
@@ -213,7 +214,7 @@ def report() -> dict[str, Any]:
         rates, taken = decay(*model.parts), step(*model.parts, h=1e-2)
         return rates.gap, taken.gap, rates.extra / rates.plain
 
-    with jax.enable_x64(True):
+    with double():
         continuous, discrete, added = jax.device_get(
             jax.jit(jax.vmap(one))(random_models(DRAWS, 0))
         )

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lcpinn.paper import numbers
 from lcpinn.study.measure import SHOTS
+from lcpinn.study.paper import numbers
 from lcpinn.study.report.cells import Cell, Study
 from lcpinn.study.report.markdown import METHODS, NOT_RUN, error, judged, spread, table
 

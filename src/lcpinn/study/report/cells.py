@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lcpinn.paper import numbers
+from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed, one_method
 from lcpinn.study.run import Run
 from lcpinn.study.store import Store

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcpinn.families import FAMILIES
-from lcpinn.paper import numbers
 from lcpinn.plot.style import save
 from lcpinn.study import theory
+from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import CHANGES
+from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed
 from lcpinn.study.report.ablations import (
     ABLATIONS,
@@ -27,7 +28,6 @@ from lcpinn.study.report.tables import (
     most_accurate,
     per_table,
 )
-from lcpinn.study.run import BUDGETS
 
 Lines = list[str]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lcpinn.check import Finding
-from lcpinn.family import Family
-from lcpinn.inverse import Fit, plus_minus
-from lcpinn.paper import paper_at, paper_row
+if TYPE_CHECKING:
+    from lcpinn.cli.support.battery import Finding
+    from lcpinn.family import Family
+    from lcpinn.inverse import Fit
 
 MOST_ROWS = 20  # of a table of errors; result.json has them all
 WIDE = 110  # columns of a terminal from which a table may have many of its own
@@ -170,6 +170,8 @@ def _budget(budget: Mapping[str, float]) -> str:
 
 def show_errors(console: Console, family: Family, error: Mapping[str, Any], protocol: str) -> None:
     """The error at each lambda, their mean and the largest; the paper's by the same method."""
+    from lcpinn.study.paper import paper_at, paper_row
+
     paper, names = paper_row(family, protocol), family.parameters.names
     if not (family.parameters.free or any(paper_at(paper, row) for row in error["grid"])):
         paper = paper if not names else None  # it says nothing about this one setting
@@ -281,6 +283,8 @@ def show_certificate(
 
 def show_fit(console: Console, found: Fit) -> None:
     """The coefficients with their standard errors, and what to read them with."""
+    from lcpinn.inverse import plus_minus
+
     table = plain_table()
     table.add_column("coefficient", style="bold")
     for name in ("value ± standard error", "range"):

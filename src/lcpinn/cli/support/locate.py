@@ -10,11 +10,12 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lcpinn.errors import LcpinnError
-from lcpinn.families import FAMILIES
-from lcpinn.family import Family
+
+if TYPE_CHECKING:
+    from lcpinn.family import Family
 
 
 def find_family(text: str) -> Family:
@@ -22,6 +23,8 @@ def find_family(text: str) -> Family:
 
     In place of a class, a file may name an instance: 'file.py:wide' with wide = Channel(width=3).
     """
+    from lcpinn.family import Family
+
     file, name = split(text)
     if file is None:
         return _built_in(text)
@@ -74,6 +77,8 @@ def one_line(error: BaseException) -> str:
 
 
 def _built_in(name: str) -> Family:
+    from lcpinn.families import FAMILIES
+
     if name in FAMILIES:
         return FAMILIES[name]()
     close = difflib.get_close_matches(name.lower(), FAMILIES, 2)
@@ -123,6 +128,8 @@ def _same(filename: str, file: Path) -> bool:
 
 def _families_in(module: ModuleType) -> dict[str, type[Family]]:
     """The families that the file itself defines."""
+    from lcpinn.family import Family
+
     return {
         name: value
         for name, value in vars(module).items()

@@ -20,12 +20,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lcpinn.batch import Batch, Points, Sampling, fixed
+from lcpinn.cli.support.locate import in_users_file, one_line
 from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.family import Family
 from lcpinn.jet import expand
-from lcpinn.locate import in_users_file, one_line
 from lcpinn.network import MLP, FiLM
-from lcpinn.prior import tensor
+from lcpinn.precision import double
+from lcpinn.quadrature import tensor
 from lcpinn.rows import Problem
 from lcpinn.term import Term
 
@@ -61,7 +62,7 @@ def check(family: Family) -> list[Finding]:
     bench = _Bench(family)
     findings = []
     traced = True
-    with jax.enable_x64(True):
+    with double():
         for name, step in CHECKS.items():
             findings.append(_find(name, step if traced else _not_tried, bench))
             traced = traced and (step is not _traces or findings[-1].ok)

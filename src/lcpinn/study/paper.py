@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.files import read_json
 
 OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PINN
 
@@ -18,7 +18,8 @@ OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PIN
 @cache
 def numbers() -> dict[str, Any]:
     """All of them, as the file has them."""
-    return read_json(Path(__file__).parent / "paper.json")
+    file = resources.files("lcpinn.study") / "paper.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:

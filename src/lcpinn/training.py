@@ -13,7 +13,7 @@ from lcpinn import protocol as protocols
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
-from lcpinn.files import device, versions
+from lcpinn.machine import device, versions
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Setup, Stage
 from lcpinn.precision import arithmetic

@@ -10,16 +10,20 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from platformdirs import user_cache_path
 
 Arrays = dict[str, np.ndarray]
 
 
 def cache_directory() -> Path:
-    """Where results are kept: LCPINN_CACHE, else XDG_CACHE_HOME/lcpinn, else ~/.cache/lcpinn."""
+    """Where results are kept: LCPINN_CACHE, else where the system keeps caches.
+
+    That is XDG_CACHE_HOME/lcpinn or ~/.cache/lcpinn on Linux, ~/Library/Caches/lcpinn on macOS and
+    %LOCALAPPDATA%\\lcpinn\\Cache on Windows.
+    """
     if chosen := os.environ.get("LCPINN_CACHE"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "lcpinn"
+    return user_cache_path("lcpinn", appauthor=False)
 
 
 def cached(

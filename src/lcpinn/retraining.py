@@ -29,7 +29,7 @@ from lcpinn.protocol import Protocol
 from lcpinn.rundir import RunDirectory
 from lcpinn.solution import Solution
 from lcpinn.spec import describe, to_plain
-from lcpinn.train import identify, make_setup
+from lcpinn.training import identify, make_setup
 
 MEMORY = 4 << 30  # bytes that the hidden values of all members together may take, on a CPU
 

@@ -7,14 +7,14 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lcpinn.errors import LcpinnError
-from lcpinn.family import Family
-from lcpinn.files import write_atomically
-from lcpinn.prior import unit_grid
+
+if TYPE_CHECKING:
+    from lcpinn.family import Family
 
 MOST_POINTS = 50_000_000  # of a prediction
 
@@ -56,6 +56,8 @@ def grid_points(
     family: Family, fixed: Mapping[str, float], counts: Mapping[str, float]
 ) -> dict[str, Any]:
     """Arrays that broadcast to a grid over the domain, and the parameters."""
+    from lcpinn.quadrature import unit_grid
+
     domain = family.domain
     _check_names("--at", fixed, (*family.parameters.names, *domain.names))
     _check_names("--grid", counts, domain.names)
@@ -165,6 +167,8 @@ def to_csv(columns: Mapping[str, np.ndarray]) -> str:
 
 def write(columns: Mapping[str, np.ndarray], out: Path) -> None:
     """Into out.csv, one row a point, or out.npz, arrays as they are."""
+    from lcpinn.files import write_atomically
+
     buffer = io.BytesIO()
     if out.suffix == ".npz":
         np.savez(buffer, allow_pickle=False, **columns)

@@ -1,0 +1,57 @@
+"""The machine that something was computed on, and with which versions: for records and caches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+import jaxlib.version
+import numpy as np
+
+from lcpinn.threads import usable_cores
+
+
+def versions() -> dict[str, str]:
+    import optax
+
+    import lcpinn
+
+    return {
+        "lcpinn": lcpinn.__version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "optax": optax.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def device() -> str:
+    """The device that JAX computes on, in words."""
+    first = jax.devices()[0]
+    if first.platform != "cpu":
+        return first.device_kind
+    cores, own = os.cpu_count(), usable_cores()
+    return f"{_cpu_name()}, " + (f"{cores} cores" if own == cores else f"{own} of {cores} cores")
+
+
+def instruction_set() -> str:
+    """A short hash of the compiler and of the instructions that this processor knows."""
+    parts = [jaxlib.version.__version__, platform.machine(), platform.processor()]
+    parts += sorted({line for line in _cpuinfo() if line.startswith(("model name", "flags"))})
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _cpu_name() -> str:
+    names = [line.split(":", 1)[1].strip() for line in _cpuinfo() if "model name" in line]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _cpuinfo() -> list[str]:
+    """What Linux says about its processors, line by line; nothing elsewhere."""
+    try:
+        return Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
