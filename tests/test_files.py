@@ -12,7 +12,6 @@ import pytest
 import safetensors.numpy
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
 from lcpinn.families import FAMILIES
 from lcpinn.files import (
     flatten,
@@ -24,6 +23,7 @@ from lcpinn.files import (
     write_json,
 )
 from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, fingerprint, from_plain, to_plain
 
 TREE = {

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpinn.batch import fixed
 from lcpinn.certificate import worst_case
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import device, versions, write_json
 from lcpinn.prior import tensor
+from lcpinn.sampling import fixed
 from lcpinn.solution import Solution
 
 

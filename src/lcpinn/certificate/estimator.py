@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array
 from threadpoolctl import threadpool_limits
 
-from lcpinn.batch import Points
 from lcpinn.certificate.expansion import MISFIT, SIZES, TINY, Estimate, Level
 from lcpinn.certificate.linear import At, Jet, Linearised
 from lcpinn.certificate.march import March, Unresolved, course
@@ -19,6 +18,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
+from lcpinn.sampling import Points
 
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
 LEAVE, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from lcpinn.batch import Sampling
 from lcpinn.family import Family
+from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, short, spec
 
 
