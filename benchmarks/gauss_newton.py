@@ -32,6 +32,7 @@ from benchmarks.stamp import stamp
 from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
+from lcpinn.optimiser import GainRatio, damping
 from lcpinn.optimiser.gauss_newton import _calm_blas
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.stage import Setup

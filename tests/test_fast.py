@@ -103,6 +103,32 @@ def test_soft_conditions_reach_many_digits():
     assert error["dense_max"] < 1e-5
 
 
+class Fit(lc.Family):
+    """Nothing holds inside: a curve through observations, and a condition at one end."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+    data = lc.Data(x=[0.0, 0.5, 1.0], u=[1.0, 2.0, 4.0])
+
+    @lc.on(x=1.0)
+    def end(self, u, k):
+        return u - 4.0
+
+
+def test_a_family_without_an_interior_term_is_a_fit(tmp_path):
+    """There is nothing to resample, and no equation to estimate an error by."""
+    family = Fit()
+    timed = dataclasses.replace(SMALL, sampling=Sampling(8, 4, 1, "collocation"), steps=12)
+    protocol = small(Restarts(timed, starts=1))
+    solution = lc.train(family, protocol, progress=False, out=tmp_path / "run")
+    assert float(solution(x=0.5, k=1.0)) == pytest.approx(2.0, abs=1e-3)
+    (stopped,) = solution.run["training"]["stopped"]
+    assert "1 rounds" in stopped or "12 steps done" in stopped
+    estimate = solution.estimate(k=1.0)
+    assert np.isnan(estimate.error)
+    assert estimate.reason == "no equation holds inside of the domain"
+
+
 def test_the_held_out_loss_chooses_the_parameters():
     """What is returned is the best that was seen, not the last."""
     family = Bar()

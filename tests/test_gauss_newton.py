@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 import scipy.linalg
 from jax.flatten_util import ravel_pytree
-from lcpinn.optimiser.equations import row_scales, rows_and_jacobian
-from lcpinn.optimiser.ladder import (
-    SOLVERS,
-    damped_steps,
-    gram,
-)
 from toy import Coupled, Oscillator
 
+from lcpinn import rows as rows_module
+from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import Setup, gauss_newton
-from lcpinn.rows import Problem
+from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Setup, gauss_newton
+from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
+from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid, gram
+from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
 

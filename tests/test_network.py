@@ -22,7 +22,7 @@ from toy import (
 import lcpinn as lc
 from lcpinn.families import Helmholtz
 from lcpinn.jet import Orders
-from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.network import MLP, Concat, DeepONet, FiLM
 from lcpinn.network.film import chebyshev, chebyshev_indices
 from lcpinn.network.mlp import dense
 from lcpinn.rows import Problem
@@ -107,6 +107,14 @@ def test_layers_and_generators_are_of_the_right_size_and_differ():
     assert params["conditioning"]["weights"] == {}
     another = quick(problem.init)(jax.random.key(1))
     assert np.all(another["layers"][1]["w"] != params["layers"][1]["w"])
+
+
+@pytest.mark.parametrize("network", [MLP, DeepONet])
+def test_an_unknown_activation_is_refused_when_it_is_named(network):
+    message = f"{network.__name__} has no activation 'sin'; there are "
+    with pytest.raises(lc.LcpinnError, match=message) as caught:
+        network(activation="sin")
+    assert {"tanh", "sine"} <= set(str(caught.value).split("there are ")[1].split(", "))
 
 
 def test_gain_scales_only_the_joined_inputs():

@@ -50,6 +50,8 @@ class Estimator:
         """
         if self.family.domain.dim not in SIZES:
             return Estimate(np.nan, f"no estimate in {self.family.domain.dim} dimensions")
+        if not any(term.where == "interior" for term in self.family.all_terms.values()):
+            return Estimate(np.nan, "no equation holds inside of the domain")
         shots = np.zeros((1, 0)) if weights is None else weights
         at = self._linearised.of(params, parameters, shots)
         with threadpool_limits(1, user_api="blas"):  # small matrices: more threads wait by spinning

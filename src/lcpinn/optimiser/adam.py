@@ -13,8 +13,7 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, Stop, StopReason, keep
-from lcpinn.sampling import Sampling
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.spec import spec
 
 
@@ -29,7 +28,7 @@ class AdamState(NamedTuple):
 
 
 @spec
-class Adam:
+class Adam(Phase):
     """Kingma and Ba (2015); learning rate `rate` falling to `final_rate` along a cosine.
 
     `block` steps run in one compiled call: the host is asked for nothing in between.
@@ -40,8 +39,6 @@ class Adam:
     final_rate: float = 1e-5
     clip: float = 1.0
     block: int = 250
-
-    mappable = True
 
     def transformation(self) -> optax.GradientTransformation:
         schedule = optax.cosine_decay_schedule(self.rate, self.steps, self.final_rate / self.rate)
@@ -89,17 +86,11 @@ class Adam:
         return Stage(self.steps, jax.jit(init), advance, stopped, keep, run, diagnose)
 
     @property
-    def innermost(self) -> Adam:
-        return self
+    def mappable(self) -> bool:
+        return True
 
     def shrunk(self) -> Adam:
         return replace(self, steps=40, block=20)
-
-    def budget(self) -> tuple[str, float]:
-        return "steps", self.steps
-
-    def points(self, sampling: Sampling | None) -> Sampling | None:
-        return sampling
 
 
 def step_key(key: Array, step: Array | int) -> Array:

@@ -32,7 +32,7 @@ from lcpinn.optimiser.acceptance import Acceptance, GainRatio
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.damping import SOLVERS
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
-from lcpinn.optimiser.stage import Info, Setup, Stage, Stop, StopReason
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
 from lcpinn.rows import check_one_point_per_lambda, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Batch, Points, Sampling, scatter
 from lcpinn.spec import spec
@@ -79,7 +79,7 @@ class GaussNewtonState(NamedTuple):
 
 
 @spec
-class GaussNewton:
+class GaussNewton(Phase):
     """Levenberg-Marquardt steps chosen from a grid of `dampings` values by `acceptance`.
 
     Rows lie on `sampling` (interior and face rows in all, each with its own lambda). A round ends
@@ -110,8 +110,6 @@ class GaussNewton:
     tolerance: float = 0.05
     seconds: float | None = None
     block: int = 5
-
-    mappable = False
 
     def __post_init__(self) -> None:
         check_choice("GaussNewton", "solver", self.solver, ("auto", *SOLVERS))
@@ -236,10 +234,6 @@ class GaussNewton:
         return "qr" if jax.default_backend() == "cpu" else "two-level"
 
     # As a part of a protocol.
-
-    @property
-    def innermost(self) -> GaussNewton:
-        return self
 
     def shrunk(self) -> GaussNewton:
         few = replace(self.sampling, interior=48, face=16)

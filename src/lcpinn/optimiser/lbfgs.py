@@ -13,8 +13,7 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, Stop, StopReason, keep, objective
-from lcpinn.sampling import Sampling
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
 from lcpinn.spec import spec
 
 
@@ -30,7 +29,7 @@ class LBFGSState(NamedTuple):
 
 
 @spec
-class LBFGS:
+class LBFGS(Phase):
     """Liu and Nocedal (1989) with a zoom line search (Nocedal and Wright, algorithm 3.6).
 
     It needs a deterministic objective, so points and lambdas are frozen. It stops when the gradient
@@ -42,8 +41,6 @@ class LBFGS:
     gradient_tolerance: float = 0.0
     patience: int = 10
     block: int = 50
-
-    mappable = True
 
     def build(self, setup: Setup) -> Stage:
         batch = setup.fixed(setup.quadrature)
@@ -130,14 +127,8 @@ class LBFGS:
         return None
 
     @property
-    def innermost(self) -> LBFGS:
-        return self
+    def mappable(self) -> bool:
+        return True
 
     def shrunk(self) -> LBFGS:
         return replace(self, steps=4, block=4)
-
-    def budget(self) -> tuple[str, float]:
-        return "steps", self.steps
-
-    def points(self, sampling: Sampling | None) -> Sampling | None:
-        return sampling

@@ -44,7 +44,7 @@ class RestartsState(NamedTuple):
 
 
 @spec
-class Restarts:
+class Restarts(Phase):
     """Several starts of another phase; the result is that with the lowest held-out loss.
 
     First `starts` initialisations are tried for `trial` steps, and the best one is run to its end:
@@ -65,8 +65,6 @@ class Restarts:
     most: int = 12
     gain: float = 1.2
     doubt: float = 1e-2
-
-    mappable = False
 
     def build(self, setup: Setup) -> Stage:
         inner = self.phase.build(setup)
@@ -161,7 +159,7 @@ class Restarts:
     # As a part of a protocol.
 
     @property
-    def innermost(self) -> Any:
+    def innermost(self) -> Phase:
         return self.phase.innermost
 
     def shrunk(self) -> Restarts:

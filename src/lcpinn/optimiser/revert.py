@@ -31,7 +31,7 @@ class RevertState(NamedTuple):
 
 
 @spec
-class RevertOnWorse:
+class RevertOnWorse(Phase):
     """Runs another phase; keeps its result only if the held-out objective did not rise.
 
     The comparison is of the training objective on a quadrature that the phase never saw, never of
@@ -75,7 +75,7 @@ class RevertOnWorse:
         return self.phase.mappable
 
     @property
-    def innermost(self) -> Any:
+    def innermost(self) -> Phase:
         return self.phase.innermost
 
     def shrunk(self) -> RevertOnWorse:

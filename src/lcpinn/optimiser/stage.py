@@ -9,6 +9,8 @@ clocks and compilations begin with the stage's first `init`.
 from __future__ import annotations
 
 import enum
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypedDict
@@ -121,32 +123,33 @@ class Stage(NamedTuple):
     diagnose: Callable[[Any], str] | None = None
 
 
-class Phase(Protocol):
-    """A plain value (`@spec`) that describes an optimiser."""
+class Phase(ABC):
+    """A plain value (`@spec`) that describes an optimiser; only `build` has to be given."""
+
+    @abstractmethod
+    def build(self, setup: Setup) -> Stage: ...
 
     @property
     def mappable(self) -> bool:
         """Whether its stage has a `run`, so that many trainings can be one program."""
-        ...
+        return False
 
     @property
-    def innermost(self) -> Any:
-        """The optimiser inside of wrappers, or itself."""
-        ...
-
-    def build(self, setup: Setup) -> Stage: ...
+    def innermost(self) -> Phase:
+        """The optimiser inside of wrappers."""
+        return self
 
     def shrunk(self) -> Phase:
         """The same at a size that runs in a moment."""
-        ...
+        return self
 
     def budget(self) -> tuple[str, float]:
-        """What ends it, and how much of that there is: ("steps", 400)."""
-        ...
+        """What ends it, and how much of that there is."""
+        return "steps", getattr(self, "steps", math.inf)
 
     def points(self, sampling: Sampling | None) -> Sampling | None:
-        """The points of its steps: the protocol's sampling, or its own; None without residuals."""
-        ...
+        """Where its rows lie: on the protocol's sampling unless it has its own."""
+        return sampling
 
 
 def keep(state: State) -> tuple[Params, str]:

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, Stop, StopReason, keep
-from lcpinn.sampling import Sampling
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.spec import spec
 
 Data = tuple[Float[Array, "samples n"], Float[Array, "samples times n"]]
@@ -33,7 +32,7 @@ class SupervisedState(NamedTuple):
 
 
 @spec
-class Supervised:
+class Supervised(Phase):
     """Adam on mean ‖operator(u0) - u‖ / ‖u‖ over `samples` random initial conditions u0.
 
     The one phase that trains on a solver: the baseline it serves (FNO) is a supervised method. The
@@ -55,8 +54,6 @@ class Supervised:
     weight_decay: float = 1e-4
     seed: int = 0
     block: int = 10
-
-    mappable = False
 
     def build(self, setup: Setup) -> Stage:
         family, network, dtype = setup.problem.family, setup.problem.network, setup.problem.dtype
@@ -104,18 +101,11 @@ class Supervised:
 
         return Stage(total, init, advance, stopped, keep)
 
-    @property
-    def innermost(self) -> Supervised:
-        return self
-
     def shrunk(self) -> Supervised:
         return replace(self, epochs=4, samples=8, batch=4, block=2)
 
     def budget(self) -> tuple[str, float]:
         return "epochs", self.epochs
-
-    def points(self, sampling: Sampling | None) -> Sampling | None:
-        return sampling
 
     def transformation(self, per_epoch: int) -> optax.GradientTransformation:
         fifth = max(1, self.epochs // 5) * per_epoch
