@@ -98,14 +98,20 @@ def test_gram_in_blocks_is_the_product():
 
 def test_a_system_that_is_not_solved_is_no_candidate():
     """Below rounding of J'J the Cholesky factor is not one of J'J + m I, and nothing says so."""
-    jacobian, rows = random_problem(90, 30, 12)
-    centre = jnp.asarray(3e-17)
-    dampings = damping_grid(centre, 9)
-    steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), dampings, centre, "cholesky")
-    finite = np.isfinite(steps.directions).all(axis=1)
-    assert finite.all()
-    assert not steps.solved.all()
-    exact, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), dampings, centre, "qr")
+    jacobian, rows = random_problem(90, 30, 10)
+    centre = jnp.asarray(3e-16)
+    dampings, given = damping_grid(centre, 9), (jnp.asarray(jacobian), jnp.asarray(rows))
+    steps, _ = damped_steps(*given, dampings, centre, "cholesky")
+    assert np.isfinite(steps.directions).all()
+    gradients = [
+        np.linalg.norm(jacobian.T @ (rows + jacobian @ p) + m * p)
+        for p, m in zip(np.asarray(steps.directions), np.asarray(dampings), strict=True)
+    ]
+    relative, solved = np.array(gradients) / np.linalg.norm(jacobian.T @ rows), steps.solved
+    assert not solved.all()
+    assert relative[~solved].max() > 1e-2
+    assert relative[solved].max() < 1e-6
+    exact, _ = damped_steps(*given, dampings, centre, "qr")
     assert exact.solved.all()
     both = lambda v: (jnp.asarray(rows), jnp.asarray(jacobian))
     how = {"num": 9, "solver": "cholesky", "radius": np.inf}

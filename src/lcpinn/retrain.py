@@ -61,16 +61,16 @@ def retrain(
         _check_phases(first)
         directories = _open(family, members, out, overwrite)
         size = min(at_once or _room(setup), len(members))
-        found: list[Solution] = []
+        solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size]
-            found += _Batch(family, setup, part, shown).run()
-    for solution, directory in zip(found, directories, strict=True):
+            solutions += _Batch(family, setup, part, shown).run()
+    for solution, directory in zip(solutions, directories, strict=True):
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
             spent = sum(solution.run["training"]["seconds"].values())
             write_result(solution, directory.path, spent)
-    return found
+    return solutions
 
 
 def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> None:
@@ -117,17 +117,17 @@ def _open(
     out: str | Path | None,
     overwrite: bool,
 ) -> list[RunDirectory]:
-    found = []
+    directories = []
     for protocol, seed in members:
         path = None if out is None else Path(out) / member_name(protocol, seed)
-        found.append(
+        directories.append(
             RunDirectory(path, identify(protocol.view(family), protocol, seed), every=np.inf)
         )
     # Those that are there come first: if one is refused, nothing has been written yet.
     is_new = lambda directory: directory.path is None or not directory.path.exists()
-    for directory in sorted(found, key=is_new):
+    for directory in sorted(directories, key=is_new):
         directory.open(resume=False, overwrite=overwrite)
-    return found
+    return directories
 
 
 def _room(setup: Setup) -> int:
@@ -147,8 +147,8 @@ def _room(setup: Setup) -> int:
 
 def _memory() -> int:
     """A quarter of an accelerator's own."""
-    found = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-    return found["bytes_limit"] // 4 if found and "bytes_limit" in found else MEMORY
+    stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    return stats["bytes_limit"] // 4 if stats and "bytes_limit" in stats else MEMORY
 
 
 class _Batch:

@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """Counts down from the first call of `start`; without a limit there is always time left."""
+    """Counts down from the first call of `start`; without a limit it never ends."""
 
     def __init__(self, seconds: float | None):
         self.seconds, self._deadline = seconds, None
@@ -15,7 +15,7 @@ class Clock:
         if self.seconds is not None and self._deadline is None:
             self._deadline = time.monotonic() + self.seconds
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until the time is up, negative from then on."""
         if self.seconds is None:
             return float("inf")

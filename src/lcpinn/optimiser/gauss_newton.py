@@ -161,11 +161,11 @@ class GaussNewton(Phase):
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
                 state = resampled(state)
-            left = self._steps_left(state, clock)
-            if left < self.acceptance.descent:
+            remaining = self._steps_remaining(state, clock)
+            if remaining < self.acceptance.descent:
                 state = _descending(state)
             with _calm_blas():
-                state = _timed(program()(), state, min(self.block, round(left)))
+                state = _timed(program()(), state, min(self.block, round(remaining)))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             state = validated(state)
@@ -181,10 +181,10 @@ class GaussNewton(Phase):
 
     # Rounds.
 
-    def _steps_left(self, state: GaussNewtonState, clock: Clock) -> float:
+    def _steps_remaining(self, state: GaussNewtonState, clock: Clock) -> float:
         """By their number and by the clock; one more in any case."""
-        left, each = float(self.steps - int(state.step)), float(state.step_seconds)
-        return min(left, max(clock.left() / each, 1.0)) if each else left
+        remaining, each = float(self.steps - int(state.step)), float(state.step_seconds)
+        return min(remaining, max(clock.remaining() / each, 1.0)) if each else remaining
 
     def _info(self, state: GaussNewtonState, clock: Clock) -> Info:
         info: Info = {
@@ -193,13 +193,15 @@ class GaussNewton(Phase):
             "damping": state.damping,
             "round": state.round + 1,
         }
-        return info if self.seconds is None else {**info, "seconds_left": max(clock.left(), 0.0)}
+        return (
+            info if self.seconds is None else {**info, "seconds_left": max(clock.remaining(), 0.0)}
+        )
 
     def _stopped(self, state: GaussNewtonState, clock: Clock) -> Stop | None:
         step, rounds = int(state.step), int(state.round) + 1
         if step >= self.steps:
             return Stop(StopReason.STEPS, f"{self.steps} steps done")
-        if clock.left() < 0:
+        if clock.remaining() < 0:
             text = f"the time is up ({self.seconds:g} s) after {step} steps"
             return Stop(StopReason.TIME, text)
         if state.at_rounding and self._round_over(state):

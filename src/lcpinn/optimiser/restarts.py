@@ -139,8 +139,8 @@ class Restarts(Phase):
         loss, step = state.inner.held_out.best, int(state.inner.step)
         if "seconds_left" in info and not np.isfinite(state.seconds_at_begin):
             # After its first call: that one may have compiled.
-            left = jnp.asarray(info["seconds_left"], state.seconds_at_begin.dtype)
-            state = state._replace(seconds_at_begin=left)
+            seconds = jnp.asarray(info["seconds_left"], state.seconds_at_begin.dtype)
+            state = state._replace(seconds_at_begin=seconds)
         if step < max(1.5 * int(state.mark_step), FIRST_MARK):
             return state, False
         before, dtype = float(state.mark_loss), state.mark_loss.dtype
@@ -151,10 +151,11 @@ class Restarts(Phase):
         """Whether there is time, and leave, for one more start."""
         if "seconds_left" not in info or state.inner.at_rounding:
             return False
-        left = float(info["seconds_left"])
+        remaining = float(info["seconds_left"])
         if np.isfinite(float(state.error)) and float(state.error) > self.doubt:
-            return left > 0
-        return int(state.start) < self.most and left > float(state.seconds_at_begin) - left
+            return remaining > 0
+        spent = float(state.seconds_at_begin) - remaining
+        return int(state.start) < self.most and remaining > spent
 
     # As a part of a protocol.
 

@@ -42,8 +42,8 @@ class Protocol:
         return ",".join(f"{name}={short(value)}" for name, value in self.at.items())
 
     def __str__(self) -> str:
-        held = "".join(f", {name} = {value:g}" for name, value in self.at.items())
-        lines = [f"{self.name} ({self.dtype}{held})"]
+        setting = "".join(f", {name} = {value:g}" for name, value in self.at.items())
+        lines = [f"{self.name} ({self.dtype}{setting})"]
         parts = {"network": self.network, "weighting": self.weighting}
         if self.sampling is not None:
             parts["sampling"] = self.sampling
