@@ -108,7 +108,7 @@ class Fit(lc.Family):
 
     domain = lc.Box(x=(0.0, 1.0))
     parameters = lc.Uniform(k=(0.5, 2.0))
-    data = lc.Data(x=[0.0, 0.5, 1.0], u=[1.0, 2.0, 4.0])
+    data = lc.Data(x=[0.0, 0.5, 1.0], k=[1.0, 1.0, 1.0], u=[1.0, 2.0, 4.0])
 
     @lc.on(x=1.0)
     def end(self, u, k):
