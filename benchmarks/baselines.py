@@ -39,17 +39,26 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from benchmarks.stamp import stamp
-from lcpinn.batch import _faces
 from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import write_json
-from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Setup, Stage, Supervised
-from lcpinn.optimiser.stage import State, keep
+from lcpinn.optimiser import (
+    LBFGS,
+    Adam,
+    GaussNewton,
+    Setup,
+    Stage,
+    Stop,
+    StopReason,
+    Supervised,
+)
+from lcpinn.optimiser.stage import keep
 from lcpinn.optimiser.supervised import trained
 from lcpinn.plot import COLOURS
 from lcpinn.precision import precision_of
 from lcpinn.protocol import PROTOCOLS, example, reason_against
+from lcpinn.sampling import _faces
 from lcpinn.training import make_setup
 
 SEED = 0
@@ -123,8 +132,8 @@ class Running:
 
     row: Row
     stage: Stage
-    start: State
-    state: State
+    start: Any
+    state: Any
     dtype: str
     first: float  # seconds of the first call, in which it is compiled
     calls: list[float] = field(default_factory=list)  # seconds of the others
@@ -160,7 +169,7 @@ def ready(name: str, method: str, family: Family) -> list[Running]:
             row = about | {"optimiser": OPTIMISERS[type(phase)], "points": points}
             build = partial(sized(phase, points).build, setup)
             found.append(first_call(build, params, row, protocol.dtype))
-            params = found[-1].state["params"]
+            params = found[-1].state.params
         if name == BATCHED_ON and method in BATCHED:
             phase, settings = _bare(protocol.phases[0]), grid_values(family)
             num = len(settings) * len(SEEDS)
@@ -178,7 +187,7 @@ def _bare(phase: Any) -> Any:
 def sized(phase: Any, points: int) -> Any:
     """The phase with calls of the length that is timed."""
     if isinstance(phase, GaussNewton):
-        return replace(phase, seconds=None)  # they would count from when it was built
+        return replace(phase, seconds=None)
     if jax.default_backend() != "cpu":
         return phase
     steps = 1 if isinstance(phase, Supervised) else POINTS // points  # epochs of many steps
@@ -192,7 +201,7 @@ def num_points(phase: Any, setup: Setup) -> int:
         return phase.batch * network.times * network.grid
     sampling: Any = setup.quadrature if isinstance(phase, LBFGS) else setup.sampling
     if isinstance(phase, GaussNewton):
-        sampling = phase.rows
+        sampling = phase.sampling
     of_grid = sampling.grid and sampling.rule == "gauss"  # all of it; a random batch draws from it
     lambdas = len(family.parameters.grid(sampling.grid)) if of_grid else sampling.num_lambda
     places = [_faces(terms[0], sampling) for terms in family.groups.values()]
@@ -217,18 +226,19 @@ def batch(phase: Any, setup: Setup, settings: np.ndarray) -> Stage:
     member = lambda held: phase.build(replace(setup, coefficients=held))
 
     @jax.jit
-    def init(params: Any, key: Any) -> State:
+    def init(params: Any, key: Any) -> Any:
         del params, key  # members have their own
         drawn = jax.vmap(setup.problem.init)(keys)
         return jax.vmap(lambda c, p, k: member(c).init(p, k))(coefficients, drawn, keys)
 
     run = jax.jit(jax.vmap(lambda held, state: member(held).run(state)))
-    over = lambda state, info: "done" if _step(state) >= phase.steps else None
+    done = Stop(StopReason.STEPS, "done")
+    over = lambda state, info: done if _step(state) >= phase.steps else None
     return Stage(phase.steps, init, lambda state: run(coefficients, state), over, keep)
 
 
-def _step(state: State) -> int:
-    return int(np.max(state["step"]))
+def _step(state: Any) -> int:
+    return int(np.max(state.step))
 
 
 def compared(rows: list[Row]) -> list[Row]:

@@ -1,11 +1,12 @@
 """What a choice of Gauss-Newton is worth: `fast` with one field changed, in the same time.
 
-    python -m benchmarks.choices --choice roam=0,1 [--families helmholtz-2d,acoustics]
-                                 [--seeds 0,1] [--seconds 50] [--out results/choice-roam-cpu.json]
+    python -m benchmarks.choices --choice radius=0.03,0.1 [--families helmholtz-2d,acoustics]
+                                 [--seeds 0,1] [--seconds 50] [--out results/choice-radius-cpu.json]
 
 A choice is a field of lcpinn.optimiser.GaussNewton with the values to compare; a field that needs
-another beside it takes both: `roam+corrections=0+2,1+0`. Everything else is as in `fast`, and the
-time, compilation included, is the same. Families of the paper and of the zoo.
+another beside it takes both: `acceptance+patience=GainRatio+6,ModelDriven+8`. A rule of acceptance
+has its defaults. Everything else is as in `fast`, and the time, compilation included, is the same.
+Families of the paper and of the zoo.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from benchmarks.zoo import ZOO
 from lcpinn.evaluation import evaluate, validate
 from lcpinn.families import FAMILIES
 from lcpinn.files import write_json
-from lcpinn.optimiser import GaussNewton
+from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone
+from lcpinn.optimiser.acceptance import Acceptance
+from lcpinn.spec import to_plain
 
 KNOWN = {**FAMILIES, **ZOO}
 Change = dict[str, Any]
@@ -33,7 +36,7 @@ Change = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     about = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser("benchmarks.choices", description=about)
-    parser.add_argument("--choice", required=True, help="a field and its values: early=0,0.5,1.2")
+    parser.add_argument("--choice", required=True, help="a field and its values: radius=0.03,0.1")
     parser.add_argument("--families", default="helmholtz-2d,acoustics", help="two by default")
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--seconds", type=float, default=50.0, help="time limit of each")
@@ -63,23 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(choice: str) -> list[Change]:
-    """`slack+patience=0+6,10+20` as the changes {slack: 0.0, patience: 6} and so on."""
-    left, _, right = choice.partition("=")
-    kinds = {field.name: type(field.default) for field in fields(GaussNewton)}
-    names = left.split("+")
+    """`radius+patience=0.1+6,0.03+8` as the changes {radius: 0.1, patience: 6} and so on."""
+    fields_part, _, values_part = choice.partition("=")
+    kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(GaussNewton)}
+    kinds["acceptance"] = _rule
+    names = fields_part.split("+")
     for name in names:
-        if kinds.get(name) not in (bool, int, float, str):
+        if kinds.get(name) not in (int, float, str, _rule):
             sys.exit(f"Gauss-Newton has no field {name!r} with one value")
-    values = [value.split("+") for value in right.split(",")]
-    if any(len(value) != len(names) for value in values) or not right:
+    values = [value.split("+") for value in values_part.split(",")]
+    if any(len(value) != len(names) for value in values) or not values_part:
         sys.exit(f"{choice!r}: as many values as fields, with + between them")
-    read = {name: _yes if kinds[name] is bool else kinds[name] for name in names}
-    return [{n: read[n](v) for n, v in zip(names, value, strict=True)} for value in values]
+    return [{n: kinds[n](v) for n, v in zip(names, value, strict=True)} for value in values]
 
 
-def _yes(word: str) -> bool:
-    """A field that is on or off is written 1 or 0."""
-    return bool(int(word))
+def _rule(name: str) -> Acceptance:
+    """A rule of acceptance by its name."""
+    rules = {rule.__name__: rule for rule in (GainRatio, NonMonotone, ModelDriven)}
+    if name not in rules:
+        sys.exit(f"no acceptance {name!r}; there are {', '.join(rules)}")
+    return rules[name]()
 
 
 def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any]:
@@ -91,7 +97,7 @@ def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any
     return {
         "family": name,
         "seed": seed,
-        "changed": change,
+        "changed": to_plain(change),
         "validation": validate(solution),
         "error": evaluate(solution),
         "stopped": solution.run["training"]["stopped"],
@@ -99,7 +105,8 @@ def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any
 
 
 def _line(run: dict[str, Any]) -> str:
-    changed = ", ".join(f"{name} {value}" for name, value in run["changed"].items())
+    word = lambda value: value["type"] if isinstance(value, dict) else value
+    changed = ", ".join(f"{name} {word(value)}" for name, value in run["changed"].items())
     numbers = f"{run['validation']['residual']:10.1e}{run['error']['mean']:12.1e}"
     return f"{run['family']:20}{run['seed']:5}  {changed:42}" + numbers
 

@@ -290,11 +290,11 @@ def follow(
         while reason is None:
             state, info = stage.advance(state)
             info = jax.device_get(info)
-            seconds, step = time.perf_counter() - begun, before + int(state["step"])
+            seconds, step = time.perf_counter() - begun, before + int(state.step)
             taken.append(Snapshot(seconds, step, _ending(stage, phase, state)))
             reason = stage.stopped(state, info)
         params, note = stage.finish(state)
-        before += int(state["step"])
+        before += int(state.step)
         final = jax.block_until_ready(params)
         if taken and taken[-1].step == before:  # the same place, before the phase had the last word
             taken.pop()
@@ -307,7 +307,7 @@ def _ending(stage: Stage, phase: Any, state: Any) -> Callable[[], Params]:
     """What the phase would return now. A check of the whole phase has nothing to say before."""
     if isinstance(phase, Restarts):
         return lambda: stage.finish(state)[0]
-    return lambda: state["params"]
+    return lambda: state.params
 
 
 def thinned(taken: list[Snapshot], most: int = MOST) -> list[Snapshot]:
@@ -398,12 +398,12 @@ def phase_costs(family: Family, protocol: Protocol, seed: int, *, least: float) 
             begun = time.perf_counter()
             stage: Stage = _resized(phase, block=2).build(setup)
             state, _ = stage.advance(stage.init(params, key))
-            first, compiled = int(state["step"]), time.perf_counter()
+            first, compiled = int(state.step), time.perf_counter()
             while stage.stopped(state, {}) is None and time.perf_counter() - compiled < least:
                 state, info = stage.advance(state)
                 jax.block_until_ready(info)
             ended = time.perf_counter()
-            step = (ended - compiled) / max(int(state["step"]) - first, 1)
+            step = (ended - compiled) / max(int(state.step) - first, 1)
             params, _ = stage.finish(state)
             closing = time.perf_counter() - ended
             costs.append(Cost(max(compiled - begun - first * step, 0.0) + closing, step))

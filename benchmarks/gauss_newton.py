@@ -29,28 +29,30 @@ from jaxtyping import Array
 from matplotlib.figure import Figure
 
 from benchmarks.stamp import stamp
-from lcpinn.batch import Batch, Sampling, fixed
+from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
-from lcpinn.optimiser import ladder
-from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
+from lcpinn.optimiser import GainRatio, damping
+from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.stage import Setup
 from lcpinn.plot import COLOURS
 from lcpinn.precision import double
 from lcpinn.protocol import fast
+from lcpinn.rows import rows_and_jacobian, weighted_rows
+from lcpinn.sampling import Batch, Sampling, fixed
 from lcpinn.threads import blas_threads
 from lcpinn.training import make_setup
 
 SEED = 0
-LADDER = 9
+DAMPINGS = 9
 LIMIT = 20.0  # seconds that a step may take
 PATIENCE = 10.0  # seconds after which three repetitions are enough
 WIDTHS = ((12, 12), (16, 16), (20, 20), (24, 24), (28, 28), (32, 32), (40, 40))
 LARGE = ((48, 48), (40, 40, 40), (64, 64), (48, 48, 48), (64, 64, 64))
 FACTORISE: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
-    "qr": ladder._qr,
-    "two-level": ladder._two_level,
-    "cholesky": ladder._cholesky,
+    "qr": damping._qr,
+    "two-level": damping._two_level,
+    "cholesky": damping._cholesky,
 }
 
 Widths = tuple[int, ...]
@@ -101,7 +103,7 @@ def _setting(limit: float, repeats: int) -> dict[str, Any]:
     return {
         "family": "helmholtz-2d",
         "dtype": "float64",
-        "ladder": LADDER,
+        "dampings": DAMPINGS,
         "limit_seconds": limit,
         "repeats": repeats,
         "times": "milliseconds, medians",
@@ -140,26 +142,29 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
     theta, unravel = ravel_pytree(params)
     # The boundary condition is built into the network: every row lies inside.
     batch = fixed(problem.family, Sampling(num_rows, 0, 1, "collocation"), problem.dtype)
-    scales = jax.jit(partial(row_scales, setup))(params, batch)
+    scales = jax.jit(partial(row_scales, problem, setup.weighting))(params, batch)
 
     def rows(theta: Array, batch: Batch, scales: Any) -> Array:
-        return scaled_rows(setup, unravel(theta), batch, scales)
+        scale = equilibrating(problem, scales)
+        return weighted_rows(problem, setup.weighting, unravel(theta), batch, scale)
 
     def jacobian(theta: Array, batch: Batch, scales: Any) -> tuple[Array, Array]:
-        return rows_and_jacobian(setup, unravel, theta, batch, scales)
+        scale = equilibrating(problem, scales)
+        return rows_and_jacobian(problem, setup.weighting, unravel, theta, batch, scale)
 
     def losses(directions: Array, theta: Array, batch: Batch, scales: Any) -> Array:
         one = lambda p: jnp.sum(rows(theta + p, batch, scales) ** 2)
         return jax.vmap(one)(directions)
 
-    def step(solver: str, theta: Array, damping: Array, batch: Batch, scales: Any) -> Any:
+    def step(solver: str, theta: Array, centre: Array, batch: Batch, scales: Any) -> Any:
         # With fewer rows than parameters the solver is not asked for.
-        return ladder.ladder_step(
+        return levenberg_marquardt_step(
             lambda v: rows(v, batch, scales),
             lambda v: jacobian(v, batch, scales),
             theta,
-            damping,
-            num=LADDER,
+            centre,
+            GainRatio(corrections=0),
+            num=DAMPINGS,
             solver=solver if solver in FACTORISE else "cholesky",
         )
 
@@ -170,9 +175,9 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         ms["jacobian"], (r, matrix) = time_of(jacobian, theta, batch, scales)
         # As small as in late steps, where the two-level solver needs both of its levels.
         centre = 1e-10 * jnp.sum(matrix**2)
-        dampings = ladder.damping_ladder(centre, LADDER)
+        dampings = damping.damping_grid(centre, DAMPINGS)
         if solvers == ["sample-space"]:
-            sample_space = lambda *given: ladder._sample_space(*given)[0].directions
+            sample_space = lambda *given: damping._sample_space(*given)[0].directions
             ms["solve"], directions = time_of(sample_space, matrix, r, dampings, centre)
         else:
             factors = {n: time_of(FACTORISE[n], matrix, r, centre) for n in solvers}
@@ -193,8 +198,8 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
 
 def _solve(factor: Array, c: Array, dampings: Array, centre: Array) -> Array:
     """The steps of all dampings from one factor."""
-    down, up = ladder._substitutions(factor)
-    return down(ladder._all_dampings(down, up, c, dampings, centre))
+    invert, invert_transpose = damping._substitutions(factor)
+    return invert(damping._all_dampings(invert, invert_transpose, c, dampings, centre)[0])
 
 
 def _median(function: Callable, *arguments: Any, repeats: int) -> tuple[float, Any]:
@@ -248,7 +253,7 @@ STYLES: dict[str, tuple[str, str, str, str]] = {
     "two-level": ("two-level Cholesky", COLOURS[1], "s", "-"),
     "cholesky": ("Cholesky", COLOURS[2], "^", "-"),
     "jacobian": ("Jacobian", COLOURS[3], "D", "--"),
-    "losses": ("losses of the ladder", COLOURS[4], "v", "--"),
+    "losses": ("losses of the candidates", COLOURS[4], "v", "--"),
     "conjugate_gradients": ("conjugate gradients", COLOURS[5], "P", "--"),
     "rows": ("rows", "#000000", "x", "--"),
 }

@@ -29,7 +29,6 @@ import numpy as np
 import optax
 
 from benchmarks.stamp import stamp
-from lcpinn.batch import draw
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
 from lcpinn.jet import ACTIVATIONS, Orders, Series
@@ -37,6 +36,7 @@ from lcpinn.network.mlp import Params
 from lcpinn.optimiser import Adam, Setup
 from lcpinn.optimiser.stage import objective
 from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol, paper
+from lcpinn.sampling import draw
 from lcpinn.threads import usable_cores
 from lcpinn.training import make_setup
 
@@ -106,7 +106,7 @@ def lcpinn_step(setup: Setup, block: int) -> Contender:
     def advance() -> None:
         nonlocal state
         if stage.stopped(state, {}):
-            state = {**state, "step": jnp.zeros_like(state["step"])}
+            state = state._replace(step=jnp.zeros_like(state.step))
         state, _ = stage.advance(state)
         jax.block_until_ready(state)
 

@@ -12,11 +12,12 @@ import pytest
 from benchmarks import __main__ as runner
 from benchmarks import baselines, choices, families, gauss_newton, step
 from benchmarks.stamp import stamp
-from lcpinn.batch import Sampling
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.network import MLP
+from lcpinn.optimiser import GainRatio, ModelDriven
 from lcpinn.protocol import example, smoke
+from lcpinn.sampling import Sampling
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +191,7 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
 
     def train(family, protocol, *, seed, progress):
         how = protocol.phases[0].phase
-        asked.append((seed, how.roam, how.patience, how.seconds))
+        asked.append((seed, how.acceptance, how.patience, how.seconds))
         if asked[1:]:
             assert len(json.loads(out.read_text())["trainings"]) == len(asked) - 1
         return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
@@ -199,20 +200,22 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(choices, "validate", lambda solution: {"residual": 1e-3})
     monkeypatch.setattr(choices, "evaluate", lambda solution: {"mean": 2e-5})
     options = ["--families", "heat", "--seeds", "3", "--seconds", "7"]
-    choices.main(["--choice", "roam+patience=0+6,1+9", *options, "--out", str(out)])
-    assert asked == [(3, False, 6, 7.0), (3, True, 9, 7.0)]
+    choice = "acceptance+patience=GainRatio+6,ModelDriven+9"
+    choices.main(["--choice", choice, *options, "--out", str(out)])
+    assert asked == [(3, GainRatio(), 6, 7.0), (3, ModelDriven(), 9, 7.0)]
     assert {"stamp", "command", "trainings"} <= set(json.loads(out.read_text()))
-    assert "roam True, patience 9" in capsys.readouterr().out
+    assert "acceptance ModelDriven, patience 9" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--choice", "early=0", "--families", "soup"], "no family 'soup' here; there are helm"),
+        (["--choice", "radius=0", "--families", "soup"], "no family 'soup' here; there are helm"),
         (["--choice", "soup=0"], "Gauss-Newton has no field 'soup'"),
-        (["--choice", "rows=0"], "Gauss-Newton has no field 'rows' with one value"),
-        (["--choice", "slack+patience=0"], "as many values as fields"),
-        (["--choice", "slack"], "as many values as fields"),
+        (["--choice", "sampling=0"], "Gauss-Newton has no field 'sampling' with one value"),
+        (["--choice", "acceptance=soup"], "no acceptance 'soup'; there are GainRatio"),
+        (["--choice", "radius+patience=0"], "as many values as fields"),
+        (["--choice", "radius"], "as many values as fields"),
     ],
 )
 def test_a_choice_that_is_none(options, message):

@@ -292,8 +292,8 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
 
 def tiny(monkeypatch):
     """The baselines' terms at a size that trains in a moment."""
-    small = methods.Terms(16, 4, 20, 0, frozen=(2, 8), widths=(4, 4))
-    monkeypatch.setattr(methods, "_TERMS", {"decay": small, "burgers": small})
+    small = methods.Settings(16, 4, 20, 0, frozen=(2, 8), widths=(4, 4))
+    monkeypatch.setattr(methods, "_SETTINGS", {"decay": small, "burgers": small})
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ NETWORKS = {
     "film": MLP(widths=(5, 4), parameters=FiLM(hidden=3), weights=FiLM(hidden=2)),
     "concat": MLP(widths=(5, 4), activation="sine", parameters=Concat(), weights=Concat()),
     "unseen": MLP(widths=(5, 4), parameters=Unseen(), weights=Unseen()),
-    "polynomial": MLP(widths=(6,), parameters=FiLM(hidden=0, degree=3), reach=4.0),
+    "polynomial": MLP(widths=(6,), parameters=FiLM(hidden=0, degree=3), frequency_scale=4.0),
     "deeponet": DeepONet(branch=(5,), trunk=(6, 4), latent=3),
 }
 

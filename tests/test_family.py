@@ -18,9 +18,9 @@ from toy import (
 )
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.families import Helmholtz
 from lcpinn.family import Family
+from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.term import Mark
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import time
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +12,21 @@ import pytest
 from toy import Coupled, Oscillator
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
 from lcpinn.certificate import Estimate
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import GaussNewton, Restarts
-from lcpinn.optimiser.stage import Stage
+from lcpinn.optimiser import (
+    GaussNewton,
+    ModelDriven,
+    NonMonotone,
+    Restarts,
+    Stage,
+    Stop,
+    StopReason,
+)
+from lcpinn.optimiser.gauss_newton import HeldOut
 from lcpinn.protocol import Protocol, fast
+from lcpinn.sampling import Sampling
 from lcpinn.training import make_setup
 from lcpinn.weighting import Fixed
 
@@ -50,14 +60,14 @@ class Bent(Bar):
 
 
 SMALL = GaussNewton(
-    rows=Sampling(120, 20, 1, "collocation"), steps=40, solver="qr", ladder=5, block=4
+    sampling=Sampling(120, 20, 1, "collocation"), steps=40, solver="qr", dampings=5, block=4
 )
 
 
 def small(phase, widths=(8, 8)):
     return Protocol(
         name="small",
-        network=MLP(widths, "sine", FiLM(0, 3), reach=2.0),
+        network=MLP(widths, "sine", FiLM(0, 3), frequency_scale=2.0),
         weighting=Fixed({}),
         phases=(phase,),
         held_out=Sampling(128, 16, 1, "collocation", seed=9),
@@ -85,12 +95,38 @@ def test_linear_equations_are_known_as_such(family, linear):
 
 
 def test_soft_conditions_reach_many_digits():
-    longer = dataclasses.replace(SMALL, rows=Sampling(600, 60, 1, "collocation"), steps=80)
+    longer = dataclasses.replace(SMALL, sampling=Sampling(600, 60, 1, "collocation"), steps=80)
     solution = lc.train(Bar(), small(longer, (12, 12)), progress=False)
     error = solution.evaluate()
     # 350 parameters and seconds: far below what first-order training reaches at all.
     assert error["mean"] < 1e-6
     assert error["dense_max"] < 1e-5
+
+
+class Fit(lc.Family):
+    """Nothing holds inside: a curve through observations, and a condition at one end."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+    data = lc.Data(x=[0.0, 0.5, 1.0], k=[1.0, 1.0, 1.0], u=[1.0, 2.0, 4.0])
+
+    @lc.on(x=1.0)
+    def end(self, u, k):
+        return u - 4.0
+
+
+def test_a_family_without_an_interior_term_is_a_fit(tmp_path):
+    """There is nothing to resample, and no equation to estimate an error by."""
+    family = Fit()
+    timed = dataclasses.replace(SMALL, sampling=Sampling(8, 4, 1, "collocation"), steps=12)
+    protocol = small(Restarts(timed, starts=1))
+    solution = lc.train(family, protocol, progress=False, out=tmp_path / "run")
+    assert float(solution(x=0.5, k=1.0)) == pytest.approx(2.0, abs=1e-3)
+    (stopped,) = solution.run["training"]["stopped"]
+    assert "1 rounds" in stopped or "12 steps done" in stopped
+    estimate = solution.estimate(k=1.0)
+    assert np.isnan(estimate.error)
+    assert estimate.reason == "no equation holds inside of the domain"
 
 
 def test_the_held_out_loss_chooses_the_parameters():
@@ -105,75 +141,53 @@ def test_the_held_out_loss_chooses_the_parameters():
         for _ in range(4):
             state, info = stage.advance(state)
             seen.append(float(info["validation"]))
-        assert float(state["held_out"][1]) == min(seen)
-        spoilt = {**state, "params": jax.tree.map(lambda a: a + 1.0, state["params"])}
+        assert float(state.held_out.best) == min(seen)
+        spoilt = state._replace(params=jax.tree.map(lambda a: a + 1.0, state.params))
         kept, note = stage.finish(spoilt)
-        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), kept, state["best"]))
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), kept, state.best))
         assert f"{min(seen):.2e}" in note
 
 
-def test_a_round_that_has_learnt_its_sample_is_redrawn():
+def test_a_round_that_overfits_is_resampled():
     """Rows too few for the network: the held-out loss says so, and half of the rows are renewed."""
-    few = dataclasses.replace(SMALL, rows=Sampling(16, 4, 1, "collocation"), patience=3)
+    few = dataclasses.replace(SMALL, sampling=Sampling(16, 4, 1, "collocation"), patience=3)
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(few))
         stage = few.build(setup)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
         state = stage.init(params, jax.random.PRNGKey(1))
-        first = np.asarray(state["batch"]["interior"].coordinates)
-        while int(state["round"]) == 0:
+        first = np.asarray(state.batch["interior"].coordinates)
+        while int(state.round) == 0:
             state, info = stage.advance(state)
             assert stage.stopped(state, info) is None
-        after = np.asarray(state["batch"]["interior"].coordinates)
+        after = np.asarray(state.batch["interior"].coordinates)
         np.testing.assert_array_equal(after[:8], first[:8])
         assert not np.isin(after[8:], first).any()
 
 
 @pytest.mark.parametrize(
-    ("held_out", "last_settled", "over"),
+    ("held_out", "last", "over"),
     [(1.5, np.inf, True), (3.0, np.inf, False), (3.0, 3.1, True), (3.0, 9.0, False)],
-    ids=["not learnt by heart", "learnt by heart", "as low as before", "lower than before"],
+    ids=["not overfitted", "overfitted", "as low as before", "lower than before"],
 )
-def test_a_round_that_settles_is_the_last_unless_other_rows_would_help(
-    held_out, last_settled, over
-):
+def test_a_round_that_stagnates_is_the_last_unless_other_rows_would_help(held_out, last, over):
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(SMALL))
         stage = SMALL.build(setup)
         state = stage_of(setup, SMALL)
-        flat = {"loss": jnp.ones(()), "recent": jnp.ones_like(state["recent"])}
-        flat["held_out"] = jnp.array([held_out, held_out, last_settled])
-        found = stage.stopped({**state, **flat}, {})
-        assert (found or "").startswith("settled") == over
-        assert stage.stopped({**state, "held_out": flat["held_out"]}, {}) is None  # still going
-
-
-def test_the_first_round_may_see_a_part_of_the_rows():
-    """The others join once the part is learnt; which part it is stays the same until then."""
-    growing = dataclasses.replace(SMALL, early=0.3, patience=3)
-    with jax.enable_x64(True):
-        setup = make_setup(Bar(), small(growing))
-        stage = growing.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
-        state, info = stage.init(params, jax.random.PRNGKey(1)), {}
-        assert bool(state["early"])
-        seen = []
-        while bool(state["early"]):
-            state, info = stage.advance(state)
-            assert stage.stopped(state, info) is None
-            seen.append((float(info["loss"]), float(info["validation"])))
-        # A network that has learnt its part: that is why the other rows are needed.
-        assert seen[-2][1] > growing.overfit * seen[-2][0]
-        assert int(state["round"]) == 0
-        for _ in range(4):
-            state, info = stage.advance(state)
-        assert float(info["validation"]) < seen[-2][1] / 10
-        assert not bool(stage_of(setup, SMALL)["early"])  # without being asked, all rows at once
+        going = state._replace(held_out=HeldOut(*map(jnp.asarray, (held_out, held_out, last))))
+        flat = going._replace(loss=jnp.ones(()), history=jnp.ones_like(state.history))
+        stop = stage.stopped(flat, {})
+        assert (stop is not None) == over
+        if stop is not None:
+            assert stop.reason is StopReason.STAGNATION
+            assert str(stop) == "stagnated after 0 steps, 1 rounds"
+        assert stage.stopped(going, {}) is None
 
 
 def test_a_training_may_rise_before_it_falls():
-    """With slack the loss goes up in between; settling is judged by the lowest one so far."""
-    loose = dataclasses.replace(SMALL, slack=10.0, patience=8, block=1)
+    """The loss goes up in between; stagnation is judged by the lowest one so far."""
+    loose = dataclasses.replace(SMALL, acceptance=NonMonotone(11.0), patience=8, block=1)
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(loose))
         stage = loose.build(setup)
@@ -183,49 +197,51 @@ def test_a_training_may_rise_before_it_falls():
             state, info = stage.advance(state)
             seen.append(float(info["loss"]))
             held.append(float(info["validation"]))
-            assert (np.diff(state["recent"][np.isfinite(state["recent"])]) <= 0).all()
+            assert (np.diff(state.history[np.isfinite(state.history)]) <= 0).all()
         assert any(later > before for before, later in itertools.pairwise(seen))
-        assert float(state["loss"]) == seen[-1]
+        assert float(state.loss) == seen[-1]
         _, note = stage.finish(state)
         assert f"{min(held):.2e}" in note
 
 
-def test_a_training_roams_before_it_descends():
-    """What is within reach falls while the loss does not; the end of the time ends it too."""
+def test_a_training_explores_before_it_descends():
+    """The model loss falls while the loss does not; the end of the time ends it too."""
     with jax.enable_x64(True):
-        roam = dataclasses.replace(SMALL, roam=True, stride=0.03, patience=5, block=1, steps=200)
-        setup = make_setup(Bar(), small(roam))
-        stage = roam.build(setup)
+        explore = dataclasses.replace(
+            SMALL, acceptance=ModelDriven(), radius=0.03, patience=5, block=1, steps=200
+        )
+        setup = make_setup(Bar(), small(explore))
+        stage = explore.build(setup)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
         state, seen = stage.init(params, jax.random.PRNGKey(1)), []
-        while bool(state["roaming"]):
+        while bool(state.exploring):
             state, info = stage.advance(state)
             seen.append(float(info["loss"]))
             assert stage.stopped(state, info) is None
-            assert int(state["round"]) == 0
+            assert int(state.round) == 0
         highest = max(seen[2:])
-        assert not np.isfinite(np.asarray(state["recent"])).any()  # from now on by the loss
+        assert not np.isfinite(np.asarray(state.history)).any()  # from now on by the loss
         for _ in range(15):
             state, info = stage.advance(state)
         assert float(info["loss"]) < 1e-6 * highest
 
-        few = dataclasses.replace(roam, steps=20).build(setup)  # would roam for longer
+        few = dataclasses.replace(explore, steps=20).build(setup)  # would explore for longer
         state = few.init(params, jax.random.PRNGKey(1))
         while few.stopped(state, {}) is None:
             state, _ = few.advance(state)
             # It comes down in the last twelve.
-            assert bool(state["roaming"]) == (int(state["step"]) <= 9)
-        assert int(state["step"]) == 20
+            assert bool(state.exploring) == (int(state.step) <= 9)
+        assert int(state.step) == 20
 
-        timed = dataclasses.replace(roam, seconds=3600.0, block=5)
+        timed = dataclasses.replace(explore, seconds=3600.0, block=5)
         stage = timed.build(setup)
         state = stage.init(params, jax.random.PRNGKey(1))
         state, _ = stage.advance(state)
-        assert bool(state["roaming"])
-        slow = {**state, "pace": jnp.asarray(3600.0 / 3)}  # three steps are left
+        assert bool(state.exploring)
+        slow = state._replace(step_seconds=jnp.asarray(3600.0 / 3))  # three steps are left
         slow, _ = stage.advance(slow)
-        assert not bool(slow["roaming"])
-        assert int(slow["step"]) == int(state["step"]) + 3
+        assert not bool(slow.exploring)
+        assert int(slow.step) == int(state.step) + 3
 
 
 def test_rounding_is_the_end_of_it():
@@ -237,15 +253,44 @@ def test_rounding_is_the_end_of_it():
         stage = timed.build(setup)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
         state, info = stage.advance(stage.init(params, jax.random.PRNGKey(1)))
-        assert not info["exact"]
-        held = state["held_out"].at[1].set(1e-27 * state["first"])
-        settled = jnp.full_like(state["recent"], 1e-29)
-        done = {**state, "held_out": held, "recent": settled, "roaming": jnp.asarray(False)}
-        assert "nothing but rounding is left" in stage.stopped(done, info)
+        assert not state.at_rounding
+        held_out = state.held_out._replace(best=1e-27 * state.initial_loss)
+        flat = jnp.full_like(state.history, 1e-29)
+        done = state._replace(held_out=held_out, history=flat)
+        stop = stage.stopped(done, info)
+        assert stop.reason is StopReason.ROUNDING
+        assert "nothing but rounding is left" in str(stop)
         restarts = Restarts(timed, starts=1)
-        now = {"error": np.inf, "start": 1, "began": 3600.0}
-        assert restarts._further(now, {"seconds_left": 3000.0, "exact": False})
-        assert not restarts._further(now, {"seconds_left": 3000.0, "exact": True})
+        whole = restarts.build(setup).init(params, jax.random.PRNGKey(1))
+        whole = whole._replace(start=1, seconds_at_begin=3600.0)
+        assert restarts._further(whole._replace(inner=state), {"seconds_left": 3000.0})
+        assert not restarts._further(whole._replace(inner=done), {"seconds_left": 3000.0})
+
+
+def test_building_starts_neither_a_clock_nor_a_compilation(monkeypatch):
+    """Both begin with the first start; the next ones share them."""
+    compiled = []
+    monkeypatch.setattr(
+        "lcpinn.optimiser.gauss_newton.in_background",
+        lambda lowered: compiled.append(lowered) or (lambda: None),
+    )
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with jax.enable_x64(True):
+        timed = dataclasses.replace(SMALL, seconds=10.0)
+        setup = make_setup(Bar(), small(timed))
+        stage = timed.build(setup)
+        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        assert not compiled
+        now[0] = 200.0
+        state = stage.init(params, jax.random.PRNGKey(1))
+        assert len(compiled) == 1
+        now[0] = 209.0
+        assert stage.stopped(state, {}) is None
+        again = stage.init(params, jax.random.PRNGKey(2))
+        assert len(compiled) == 1
+        now[0] = 211.0
+        assert stage.stopped(again, {}).reason is StopReason.TIME
 
 
 def stage_of(setup, phase):
@@ -258,21 +303,34 @@ def mark(params):
     return float(params["layers"][0]["w"][0, 0])
 
 
+class Fake(NamedTuple):
+    """What Restarts looks at in the state of a phase."""
+
+    params: Any
+    step: int = 0
+    held_out: HeldOut = HeldOut(np.inf, np.inf, np.inf)
+    at_rounding: bool = False
+
+    @property
+    def best(self):
+        return self.params
+
+
 def fake(losses):
     """A stage of six steps whose held-out loss is known: the start's own, divided by the step."""
 
-    def init(params, key):
-        return {"params": params, "step": 0, "held_out": np.full(2, np.inf)}
-
     def advance(state):
-        step = state["step"] + 1
-        loss = losses[mark(state["params"])] / step
-        return {**state, "step": step, "held_out": np.full(2, loss)}, {"validation": loss}
+        step = state.step + 1
+        loss = losses[mark(state.params)] / step
+        after = state._replace(step=step, held_out=HeldOut(loss, loss, np.inf))
+        return after, {"validation": loss}
 
     def stopped(state, info):
-        return "done" if state["step"] >= 6 else None
+        return Stop(StopReason.STEPS, "done") if state.step >= 6 else None
 
-    return Stage(6, init, advance, stopped, lambda state: (state["params"], "fake"))
+    return Stage(
+        6, lambda params, key: Fake(params), advance, stopped, lambda state: (state.params, "fake")
+    )
 
 
 def test_the_best_start_goes_on(monkeypatch):
@@ -289,12 +347,12 @@ def test_the_best_start_goes_on(monkeypatch):
         params, note = restarts.finish(state)
         assert mark(params) == mark(starts[1])
         # Three trials of two steps, and four more of the winner.
-        assert int(state["step"]) == 10
+        assert int(state.step) == 10
         assert note == "fake, best of 3 starts"
 
 
 def test_time_that_is_left_goes_into_further_starts(monkeypatch):
-    """A start that settles is followed by others; the best of all is the result."""
+    """A start that is over is followed by others; the best of all is the result."""
     timed = dataclasses.replace(SMALL, seconds=60.0)
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(timed))
@@ -324,7 +382,7 @@ def test_time_that_is_left_goes_into_further_starts(monkeypatch):
         assert (mark(params), note) == (mark(starts[3]), "fake, best of 3 starts")
 
 
-def test_a_start_that_crawls_makes_room(monkeypatch):
+def test_a_start_that_stagnates_makes_room(monkeypatch):
     """One that has stopped gaining is left for another, while there is time for as long a one."""
     timed = dataclasses.replace(SMALL, seconds=60.0)
     with jax.enable_x64(True):
@@ -333,21 +391,24 @@ def test_a_start_that_crawls_makes_room(monkeypatch):
         stuck = []
 
         def build(self, setup):
-            def init(params, key):
-                return {"params": params, "step": 0, "held_out": np.full(2, np.inf)}
-
             def advance(state):
-                step = state["step"] + 10
+                step = state.step + 10
                 # The first start halves its loss up to its fortieth step; the second goes on.
-                first = mark(state["params"]) == stuck[0]
+                first = mark(state.params) == stuck[0]
                 loss = 2.0 ** -(min(step, 40) if first else step)
                 info = {"validation": loss, "seconds_left": float(next(clock))}
-                return {**state, "step": step, "held_out": np.full(2, loss)}, info
+                return state._replace(step=step, held_out=HeldOut(loss, loss, np.inf)), info
 
             def stopped(state, info):
-                return "done" if state["step"] >= 300 else None
+                return Stop(StopReason.STEPS, "done") if state.step >= 300 else None
 
-            return Stage(300, init, advance, stopped, lambda state: (state["params"], "fake"))
+            return Stage(
+                300,
+                lambda params, key: Fake(params),
+                advance,
+                stopped,
+                lambda state: (state.params, "fake"),
+            )
 
         monkeypatch.setattr(GaussNewton, "build", build)
         restarts = Restarts(timed, starts=1, trial=0, most=2).build(setup)
@@ -357,7 +418,7 @@ def test_a_start_that_crawls_makes_room(monkeypatch):
         steps = []
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
-            steps.append(int(state["step"]))
+            steps.append(int(state.step))
         # Marks at 30, 50 and 80 steps: by the third it has gained nothing since the second.
         assert steps[-1] == 80 + 300
         found, note = restarts.finish(state)
@@ -386,8 +447,7 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
                 state, info = inner.advance(state)
                 return state, {**info, "seconds_left": float(next(clock))}
 
-            init = lambda params, key: {**inner.init(params, key), "best": params}
-            return inner._replace(init=init, advance=advance)
+            return inner._replace(advance=advance)
 
         monkeypatch.setattr(GaussNewton, "build", with_clock)
         judge = lambda params: Estimate(errors[mark(params)])

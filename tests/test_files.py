@@ -12,7 +12,6 @@ import pytest
 import safetensors.numpy
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
 from lcpinn.families import FAMILIES
 from lcpinn.files import (
     flatten,
@@ -23,8 +22,12 @@ from lcpinn.files import (
     write_atomically,
     write_json,
 )
-from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.network import MLP, Concat, DeepONet, FiLM
+from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Restarts
+from lcpinn.rundir import RunDirectory
+from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, fingerprint, from_plain, to_plain
+from lcpinn.weighting import Fixed
 
 TREE = {
     "layers": [{"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(3)}],
@@ -222,3 +225,77 @@ def test_a_description_names_what_differs_from_the_default():
     assert describe(FiLM()) == "FiLM()"
     assert describe(MLP(widths=(8,), parameters=Concat())) == "MLP(widths=(8), parameters=Concat())"
     assert describe(Sampling(rule="gauss")) == "Sampling(rule='gauss')"
+
+
+# -- What older versions wrote -------------------------------------------------------------------
+
+# `fast` for helmholtz-1d on a CPU, as version 0.1 wrote it before names were changed.
+OLDER = """{"type": "Protocol", "name": "fast", "network": {"type": "MLP", "widths": [20, 20],
+"activation": "sine", "parameters": {"type": "FiLM", "hidden": 0, "degree": 5}, "weights": {"type":
+"Concat", "gain": 0.0}, "reach": 8.0}, "weighting": {"type": "Fixed", "weights": {}}, "phases":
+[{"type": "Restarts", "phase": {"type": "GaussNewton", "rows": {"type": "Sampling", "interior":
+2600, "face": 200, "num_lambda": 1, "rule": "collocation", "seed": 0, "grid": 0}, "steps": 3000,
+"rounds": 20, "redraw": 0.5, "overfit": 2.0, "solver": "qr", "ladder": 13, "threshold": 0.1,
+"stride": 0.03, "slack": 0.0, "roam": true, "corrections": 0, "patience": 8, "tolerance": 0.02,
+"seconds": 50.0, "block": 5, "early": 0.0}, "starts": 1, "trial": 30, "most": 12, "gain": 1.0,
+"doubt": 0.01}], "sampling": null, "quadrature": {"type": "Sampling", "interior": 1024, "face":
+100, "num_lambda": 4, "rule": "gauss", "seed": 0, "grid": 0}, "held_out": {"type": "Sampling",
+"interior": 4096, "face": 256, "num_lambda": 1, "rule": "collocation", "seed": 1009, "grid": 0},
+"dtype": "float64", "plain": false, "weighted": true, "at": {}}"""
+
+
+def test_protocols_of_older_versions_come_back():
+    made = from_plain(json.loads(OLDER))
+    phase = GaussNewton(
+        sampling=Sampling(2600, 200, 1, "collocation"),
+        acceptance=ModelDriven(),
+        steps=3000,
+        solver="qr",
+        dampings=13,
+        radius=0.03,
+        patience=8,
+        tolerance=0.02,
+        seconds=50.0,
+    )
+    assert made.phases == (Restarts(phase, 1, gain=1.0),)
+    assert made.network.frequency_scale == 8.0
+    assert from_plain(json.loads(json.dumps(to_plain(made)))) == made
+
+
+@pytest.mark.parametrize(
+    ("fields", "acceptance"),
+    [
+        ({}, GainRatio()),
+        ({"threshold": 0.3, "corrections": 1, "early": 0.5}, GainRatio(0.3, 1)),
+        ({"slack": 10.0, "corrections": 0}, NonMonotone(11.0, corrections=0)),
+        ({"slack": 10.0, "roam": True}, ModelDriven()),
+    ],
+    ids=["defaults", "gain ratio", "slack", "roam"],
+)
+def test_acceptance_was_several_fields(fields, acceptance):
+    older = {"type": "GaussNewton", "redraw": 0.25, **fields}
+    assert from_plain(older) == GaussNewton(acceptance=acceptance, resample=0.25)
+    assert from_plain({"type": "DeepONet", "reach": 3.0}) == DeepONet(frequency_scale=3.0)
+
+
+def test_a_run_of_an_older_version_is_known_and_its_checkpoint_is_not(tmp_path):
+    protocol = from_plain(json.loads(OLDER))
+    now = {"family": {"name": "f"}, "protocol": to_plain(protocol), "seed": 0}
+    older = {**now, "protocol": json.loads(OLDER)}
+    RunDirectory(tmp_path, older, every=1.0).open(resume=False, overwrite=False)
+    again = RunDirectory(tmp_path, now, every=1.0)
+    again.open(resume=True, overwrite=False)
+    assert again.found
+    RunDirectory(tmp_path, older, every=1.0).save({}, {"step": np.zeros(())})
+    with pytest.raises(lc.LcpinnError, match="was written by another version of lcpinn: start aga"):
+        again.restore()
+    with pytest.raises(lc.LcpinnError, match="holds another run: it differs in its seed"):
+        RunDirectory(tmp_path, now | {"seed": 1}, every=1.0).open(resume=True, overwrite=False)
+
+
+def test_a_term_may_be_called_type():
+    """Weights are a mapping of the user's own names, whatever a spec's keys are."""
+    weighting = Fixed({"type": 3.0, "start": 2.0})
+    plain = json.loads(json.dumps(to_plain(weighting)))
+    assert from_plain(plain) == weighting
+    assert list(from_plain(plain).weights) == ["type", "start"]

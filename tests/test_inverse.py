@@ -13,12 +13,12 @@ from toy import Spiral
 from typer.testing import CliRunner
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
 from lcpinn.cli import app
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.inverse import Forward, Misfit, local_minima, plus_minus, read
 from lcpinn.network import MLP, FiLM
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling
 
 
 def in_steps(protocol, num, **changes):
@@ -52,7 +52,7 @@ def orbit(t, a, b):
 def spiral():
     family = Spiral()
     protocol = in_steps(
-        lc.protocol.fast(family), 40, rows=Sampling(900, 100, 1, "collocation"), solver="qr"
+        lc.protocol.fast(family), 40, sampling=Sampling(900, 100, 1, "collocation"), solver="qr"
     )
     network = dataclasses.replace(protocol.network, widths=(12, 12))
     held_out = Sampling(512, 64, 1, "collocation", seed=1009)

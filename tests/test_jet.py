@@ -9,11 +9,11 @@ import pytest
 from toy import double, equations, plain, probe, quick
 
 import lcpinn as lc
-from lcpinn.batch import Points, Sampling, fixed
 from lcpinn.families import Helmholtz
 from lcpinn.jet import ACTIVATIONS, Orders, Series, expand, parse_derivative
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
+from lcpinn.sampling import Points, Sampling, fixed
 
 FILM = MLP((5, 4), parameters=FiLM(hidden=3))
 SINE = MLP((5, 4), "sine", parameters=Concat())

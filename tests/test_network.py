@@ -20,13 +20,13 @@ from toy import (
 )
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.families import Helmholtz
 from lcpinn.jet import Orders
-from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.network import MLP, Concat, DeepONet, FiLM
 from lcpinn.network.film import chebyshev, chebyshev_indices
 from lcpinn.network.mlp import dense
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, draw, fixed
 
 MECHANISMS = [FiLM(hidden=3), FiLM(degree=2), Concat()]
 
@@ -109,6 +109,14 @@ def test_layers_and_generators_are_of_the_right_size_and_differ():
     assert np.all(another["layers"][1]["w"] != params["layers"][1]["w"])
 
 
+@pytest.mark.parametrize("network", [MLP, DeepONet])
+def test_an_unknown_activation_is_refused_when_it_is_named(network):
+    message = f"{network.__name__} has no activation 'sin'; there are "
+    with pytest.raises(lc.LcpinnError, match=message) as caught:
+        network(activation="sin")
+    assert {"tanh", "sine"} <= set(str(caught.value).split("there are ")[1].split(", "))
+
+
 def test_gain_scales_only_the_joined_inputs():
     """At 0 the network starts independent of them."""
     make = lambda gain: Problem(Both(), MLP((5, 4), weights=Concat(gain=gain)), jnp.float64)
@@ -122,8 +130,9 @@ def test_gain_scales_only_the_joined_inputs():
     np.testing.assert_array_equal(none[:1], one[:1])
 
 
-def test_reach_gives_the_first_layer_slopes_and_centres():
-    problem = Problem(Both(), MLP((50, 4), weights=Concat(gain=0.5), reach=8.0), jnp.float64)
+def test_a_frequency_scale_gives_the_first_layer_slopes_and_centres():
+    network = MLP((50, 4), weights=Concat(gain=0.5), frequency_scale=8.0)
+    problem = Problem(Both(), network, jnp.float64)
     plainly = Problem(Both(), MLP((50, 4)), jnp.float64)
     first, second, _ = problem.init(jax.random.key(0))["layers"]
     xavier, other, _ = plainly.init(jax.random.key(0))["layers"]
@@ -273,7 +282,8 @@ def test_only_the_dtype_of_the_problem_occurs(make, dtype):
     def rows(params, key):
         batch = draw(family, sampling, key, dtype)
         weights = {name: jnp.asarray(2.0, dtype) for name in names}
-        return problem.rows(params, batch, weights), problem.gradient(params, batch, weights)
+        rows = lambda p: problem.rows(problem.residuals(p, batch), weights, batch)
+        return rows(params), jax.grad(lambda p: jnp.sum(rows(p) ** 2))(params)
 
     batch = fixed(family, Sampling(4, 4, 2, "gauss"), dtype)
     assert {a.dtype for a in jax.tree.leaves((params, batch))} == {np.dtype(dtype)}

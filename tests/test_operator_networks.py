@@ -10,7 +10,6 @@ import pytest
 from toy import Both, Coupled, Oscillator, Poisson, double, quick
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, fixed
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.jet import Orders, Series, factorial
 from lcpinn.network import FNO, MLP, DeepONet
@@ -19,6 +18,7 @@ from lcpinn.optimiser import Supervised
 from lcpinn.optimiser.supervised import initial_values, random_conditions, relative_error
 from lcpinn.reference import burgers, heat_kernel, solve_burgers
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, fixed
 from lcpinn.spec import from_plain, to_plain
 from lcpinn.training import make_setup
 from lcpinn.weighting import Conditional
@@ -448,7 +448,7 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(trained, tmp_path, m
         stage = build(self, setup)
 
         def advance(state):
-            if int(state["step"]) >= 60:
+            if int(state.step) >= 60:
                 raise KeyboardInterrupt
             return stage.advance(state)
 
@@ -483,7 +483,7 @@ def test_a_step_is_adam_with_l2_at_a_rate_that_halves():
         ]
         return sum(ratios) / 3
 
-    params = state["params"]
+    params = state.params
     first = second = jax.tree.map(jnp.zeros_like, params)
     for step, rate in enumerate([5e-3, 2.5e-3], 1):
         gradient = quick(jax.grad(loss))(params)
@@ -495,9 +495,9 @@ def test_a_step_is_adam_with_l2_at_a_rate_that_halves():
             - r * (m / (1 - 0.9**n)) / (jnp.sqrt(v / (1 - 0.999**n)) + 1e-8),
             params, first, second,
         )  # fmt: skip
-        params["condition"] = state["params"]["condition"]
+        params["condition"] = state.params["condition"]
         state, _ = stage.advance(state)
-    both = (jax.tree.leaves(tree) for tree in (state["params"], params))
+    both = (jax.tree.leaves(tree) for tree in (state.params, params))
     for got, expected in zip(*both, strict=True):
         # A gradient near zero may round to either sign, which is a whole step of Adam.
         close = np.isclose(got, expected, rtol=1e-3, atol=1e-5)
@@ -509,22 +509,22 @@ def test_every_epoch_goes_through_the_set_in_its_own_order():
     stage, state, phase = built(epochs=4, samples=9, batch=4, block=1, rate=0.0)
     assert stage.total == 8
     initial, truth = phase.data(Gentle().plain(), TINY, jnp.float32)
-    errors = np.asarray(relative_error(quick(TINY.operator)(state["params"], initial), truth))
+    errors = np.asarray(relative_error(quick(TINY.operator)(state.params, initial), truth))
     left_out = []
     for epoch in range(4):
-        assert int(state["step"]) == 2 * epoch
+        assert int(state.step) == 2 * epoch
         assert stage.stopped(state, {}) is None
         state, info = stage.advance(state)
         gaps = np.abs((errors.sum() - errors) / 8 - float(info["loss"]))
         assert gaps.min() < 1e-6
         left_out.append(int(gaps.argmin()))
-    assert stage.stopped(state, info) == "4 epochs done"
+    assert str(stage.stopped(state, info)) == "4 epochs done"
     assert len(set(left_out)) > 1
 
 
 def test_a_loss_that_is_not_finite_is_told():
     stage, state, _ = built(epochs=2, block=1)
-    state["params"]["lift"]["w"] = jnp.full((2, 8), jnp.nan, jnp.float32)
+    state.params["lift"]["w"] = jnp.full((2, 8), jnp.nan, jnp.float32)
     with pytest.raises(lc.LcpinnError, match="the supervised loss became NaN or infinite"):
         stage.advance(state)
 

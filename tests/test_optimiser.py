@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +12,22 @@ from jax.flatten_util import ravel_pytree
 from toy import quick
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.families import FAMILIES
 from lcpinn.files import flatten, unflatten
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Stage
+from lcpinn.optimiser import (
+    LBFGS,
+    Adam,
+    GaussNewton,
+    Restarts,
+    RevertOnWorse,
+    Stage,
+    Stop,
+    StopReason,
+)
 from lcpinn.optimiser.stage import held_out_loss, keep, objective
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.training import make_setup
 from lcpinn.weighting import Fixed
 
@@ -109,7 +119,13 @@ def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
         def gradient(flat, t):
             batch = draw(setup.problem.family, setup.sampling, jax.random.fold_in(KEY, t), float)
             weights = {"equation": jnp.ones(()), "start": jnp.full((), 3.0)}
-            return jax.value_and_grad(lambda v: setup.problem.loss(spread(v), batch, weights))(flat)
+            problem = setup.problem
+
+            def loss(v):
+                residuals = problem.residuals(spread(v), batch)
+                return jnp.sum(problem.rows(residuals, weights, batch) ** 2)
+
+            return jax.value_and_grad(loss)(flat)
 
         theta, losses, norms = np.asarray(theta), [], []
         m, v = np.zeros_like(theta), np.zeros_like(theta)
@@ -123,14 +139,14 @@ def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
             theta = theta - (final + (rate - final) * (1 + np.cos(np.pi * t / steps)) / 2) * step
 
         assert min(norms) < clip < max(norms)  # some steps are clipped and some are not
-        np.testing.assert_allclose(ravel_pytree(state["params"])[0], theta, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(ravel_pytree(state.params)[0], theta, rtol=1e-9, atol=1e-12)
         for info, loss in zip(infos, (losses[1], losses[3], losses[4]), strict=True):
             np.testing.assert_allclose(info["loss"], loss, rtol=1e-9)
             assert set(info["terms"]) == {"equation", "start"}
             np.testing.assert_allclose(sum(info["terms"].values()), info["loss"], rtol=1e-12)
         assert_keeps_its_types(stage, start(setup))
-    assert reason == "5 steps done"
-    assert int(state["step"]) == steps
+    assert (reason.reason, str(reason)) == (StopReason.STEPS, "5 steps done")
+    assert int(state.step) == steps
 
 
 # -- L-BFGS --------------------------------------------------------------------------------------
@@ -150,13 +166,13 @@ def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
     losses = [before, *(float(i["loss"]) for i in infos)]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 1e-2 * before
-    after, terms = value(state["params"])
+    after, terms = value(state.params)
     np.testing.assert_allclose(losses[-1], after, rtol=1e-3)  # float32, close to its floor
     for name, value in infos[-1]["terms"].items():
         np.testing.assert_allclose(value, terms[name], rtol=1e-3)
-    assert reason == "30 steps done"
+    assert str(reason) == "30 steps done"
     assert len(infos) == 3
-    assert int(state["step"]) == 30
+    assert int(state.step) == 30
     assert_keeps_its_types(stage, params)
 
 
@@ -166,13 +182,13 @@ def test_lbfgs_says_that_no_decrease_is_left_at_its_optimum(lbfgs):
     best = np.inf
     for _ in range(100):
         state, _, reason = run(stage, params)
-        if reason.startswith("no decrease left"):
+        if reason.reason is StopReason.PRECISION:
             break
-        params, best = state["params"], float(state["loss"])
-    assert reason == f"no decrease left in float32 after {int(state['step'])} steps"
-    assert int(state["step"]) < 30
-    assert float(state["loss"]) <= best * (1 + 1e-6)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["params"]))
+        params, best = state.params, float(state.loss)
+    assert str(reason) == f"no decrease left in float32 after {int(state.step)} steps"
+    assert int(state.step) < 30
+    assert float(state.loss) <= best * (1 + 1e-6)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
 
 
 def test_lbfgs_stops_at_its_gradient_tolerance(lbfgs):
@@ -180,11 +196,17 @@ def test_lbfgs_stops_at_its_gradient_tolerance(lbfgs):
     stage = LBFGS(steps=5, gradient_tolerance=1e9).build(setup)
     state, infos, reason = run(stage, params)
     assert not infos
-    assert reason.endswith("within tolerance after 0 steps")
-    assert_equal(state["params"], params)
+    assert reason.reason is StopReason.GRADIENT
+    assert str(reason).endswith("within tolerance after 0 steps")
+    assert_equal(state.params, params)
 
 
 # -- Reverting -----------------------------------------------------------------------------------
+
+
+class JumpState(NamedTuple):
+    params: object
+    step: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,13 +217,13 @@ class Jump:
 
     def build(self, setup):
         def init(params, key):
-            return {"params": params, "step": 0}
+            return JumpState(params, 0)
 
         def advance(state):
-            return {"params": self.to, "step": 1}, {"loss": 0.0, "terms": {}}
+            return JumpState(self.to, 1), {"loss": 0.0, "terms": {}}
 
         def stopped(state, info):
-            return "jumped" if state["step"] else None
+            return Stop(StopReason.STEPS, "jumped") if state.step else None
 
         return Stage(1, init, advance, stopped, keep)
 
@@ -220,7 +242,7 @@ def test_revert_keeps_what_is_better(better_and_worse):
     stage = RevertOnWorse(Jump(better)).build(setup)
     state, _, reason = run(stage, worse)
     params, note = stage.finish(state)
-    assert reason == "jumped"
+    assert str(reason) == "jumped"
     assert_equal(params, better)
     assert note == f"held-out objective {loss(worse):.3e} -> {loss(better):.3e}, kept"
 
@@ -250,7 +272,32 @@ def test_revert_undoes_a_ruinous_adam():
     after, note = stage.finish(state)
     assert note.endswith("reverted")
     assert_equal(after, before)
-    assert not np.array_equal(state["params"]["layers"][0]["w"], before["layers"][0]["w"])
+    assert not np.array_equal(state.params["layers"][0]["w"], before["layers"][0]["w"])
+
+
+def test_wrappers_nest_in_either_order():
+    """Each keeps the state of what it wraps apart from its own."""
+    rows = Sampling(20, 4, 1, "collocation")
+    phase = Restarts(GaussNewton(sampling=rows, steps=4, dampings=3, block=2), starts=2, trial=2)
+    with jax.enable_x64(True):
+        setup = make(Decay(), "float64")
+        stage = RevertOnWorse(phase).build(setup)
+        params = start(setup)
+        state, infos, reason = run(stage, params)
+        kept, note = stage.finish(state)
+        assert_equal(state.start, params)
+        assert_keeps_its_types(stage, params)
+    assert str(reason) == "4 steps done of the last start, 6 in all"
+    assert [info["start"] for info in infos] == [2, 2, 2]
+    assert "best of 2 starts held-out objective" in note
+    assert note.endswith("kept")
+    assert not np.array_equal(kept["layers"][0]["w"], params["layers"][0]["w"])
+
+
+def test_restarts_need_a_phase_that_looks_at_held_out_rows():
+    setup = make(Decay())
+    with pytest.raises(lc.LcpinnError, match="Restarts compares held-out losses, and Adam has non"):
+        Restarts(Adam(steps=4)).build(setup).init(start(setup), KEY)
 
 
 # -- Values that are not finite ------------------------------------------------------------------
@@ -274,7 +321,7 @@ def constant(setup, value):
     return params
 
 
-def assert_blames_the_lambda(error):
+def assert_names_the_lambda(error):
     found = re.fullmatch(r"the term 'equation' is NaN .* at x = (\S+), k = (\S+) \(.*", str(error))
     assert found, error
     assert 0 <= float(found[1]) <= 1
@@ -283,24 +330,25 @@ def assert_blames_the_lambda(error):
 
 def test_adam_stops_at_a_nan_with_the_state_as_it_was(monkeypatch):
     setup, seen = make(Edge()), []
-    blame = Problem.blame
-    monkeypatch.setattr(Problem, "blame", lambda *args: seen.append(args[1]) or blame(*args))
+    describe = Problem.describe_nonfinite
+    spy = lambda *args: seen.append(args[1]) or describe(*args)
+    monkeypatch.setattr(Problem, "describe_nonfinite", spy)
     with pytest.raises(lc.LcpinnError) as error:
         run(Adam(steps=40, block=40).build(setup), constant(setup, 0.0))
-    assert_blames_the_lambda(error.value)
+    assert_names_the_lambda(error.value)
     assert_equal(seen[0], constant(setup, 0.0))
 
 
-def test_lbfgs_blames_a_nan_and_never_ends_in_one():
+def test_lbfgs_names_a_nan_and_never_ends_in_one():
     setup = make(Edge(), quadrature=Sampling(interior=6, num_lambda=2, rule="gauss"))
     stage = LBFGS(steps=60, block=60).build(setup)
     with pytest.raises(lc.LcpinnError) as error:
         run(stage, constant(setup, 0.0))
-    assert_blames_the_lambda(error.value)
+    assert_names_the_lambda(error.value)
 
     state, infos, _ = run(stage, constant(setup, 3.0))  # everywhere positive to begin with
     assert float(infos[-1]["loss"]) < 2.0
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state["params"]))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
 
 
 # -- The smoke protocol --------------------------------------------------------------------------

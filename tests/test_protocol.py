@@ -9,20 +9,21 @@ import pytest
 from toy import Coupled, Poisson
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
+from lcpinn.equilibration import equilibrating
 from lcpinn.families import FAMILIES
 from lcpinn.family import HELP
 from lcpinn.files import read_arrays
 from lcpinn.network import DeepONet, Unseen
-from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, Supervised
-from lcpinn.optimiser.equations import scaled_rows
+from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, StopReason, Supervised
 from lcpinn.optimiser.stage import objective
 from lcpinn.optimiser.supervised import relative_error
-from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, shrink, terms
-from lcpinn.protocol.facts import facts, unwrapped
+from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, settings_of_paper, shrink
+from lcpinn.protocol.facts import facts
 from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
+from lcpinn.rows import weighted_rows
 from lcpinn.rundir import RunDirectory
-from lcpinn.spec import from_plain, to_plain
+from lcpinn.sampling import Sampling
+from lcpinn.spec import from_plain, spec, to_plain
 from lcpinn.training import make_setup
 from lcpinn.weighting import Causal, SelfAdaptive
 
@@ -64,7 +65,7 @@ PAIRS = [(p, f) for p in NAMES for f in FAMILIES if f not in NOT.get(p, ())]
 def shrunk(protocol):
     """The library's, with the first phase alone and as many steps as it takes to see it work."""
     made = shrink.shrunk(protocol)
-    phase = unwrapped(made.phases[0])
+    phase = made.phases[0].innermost
     if isinstance(phase, Supervised):
         phase = dataclasses.replace(phase, epochs=20, rate=1e-2, block=20)
     elif not isinstance(phase, GaussNewton):
@@ -86,8 +87,10 @@ def measure(setup, phase, state):
         operator = setup.problem.network.operator
         return lambda params: relative_error(operator(params, initial), truth).mean()
     if isinstance(phase, GaussNewton):
-        rows = partial(scaled_rows, setup, batch=setup.fixed(setup.held_out))
-        return lambda params: jnp.sum(rows(params, scales=state["scales"]) ** 2)
+        scale = equilibrating(setup.problem, state.scales)
+        batch = setup.fixed(setup.held_out)
+        rows = partial(weighted_rows, setup.problem, setup.weighting, batch=batch, scale=scale)
+        return lambda params: jnp.sum(rows(params) ** 2)
     if isinstance(setup.weighting, Causal):
         setup = dataclasses.replace(setup, weighting=dataclasses.replace(setup.weighting, eps=0.0))
     own = isinstance(setup.weighting, SelfAdaptive)  # trained on points that stay as they are
@@ -105,11 +108,11 @@ def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(1))
         state = stage.init(params, jax.random.PRNGKey(2))
         loss = jax.jit(measure(setup, phase, state))
-        before, info = float(loss(state["params"])), {}
+        before, info = float(loss(state.params)), {}
         while (reason := stage.stopped(state, info)) is None:
             state, info = stage.advance(state)
         after = float(loss(stage.finish(state)[0]))
-    assert "done" in reason
+    assert reason.reason is StopReason.STEPS
     assert after < 0.9 * before
 
 
@@ -157,8 +160,8 @@ ADAM = [(p, f) for p, f in PAIRS if p not in ("fast", "fno", "pinn-gn", "pi-deep
 
 @pytest.mark.parametrize(("name", "family"), ADAM)
 def test_methods_that_adam_trains_have_equal_terms(name, family):
-    """Backbone, points, budget and precision of `terms`, but for what a docstring declares."""
-    given, made = terms(family_of(family)), made_for(name, family)
+    """Backbone, points, budget and precision of the paper, but for what a docstring declares."""
+    given, made = settings_of_paper(family_of(family)), made_for(name, family)
     assert made.dtype == given.dtype == "float32"
     assert (made.sampling.interior, made.sampling.face) == (given.interior, given.face)
     if name == "pi-deeponet":
@@ -167,7 +170,7 @@ def test_methods_that_adam_trains_have_equal_terms(name, family):
     else:
         assert made.network.widths == given.widths == (64, 64, 64, 64)
         assert made.network.activation == "tanh"
-        assert made.network.reach == made.sampling.grid == 0
+        assert made.network.frequency_scale == made.sampling.grid == 0
     assert made.phases == expected_phases(name, made, given)
     if name == "sa-pinn":
         assert made.sampling.rule == "sobol"
@@ -199,7 +202,7 @@ def test_the_budgets_are_those_of_the_paper(family):
         "helmholtz-3d": (8192, 600, 25_000, 1500),
         "schrodinger-1d": (1024, 64, 50_000, 1500),
     }[family]
-    given = terms(family_of(family))
+    given = settings_of_paper(family_of(family))
     assert (given.interior, given.face, given.adam, given.lbfgs) == expected
 
 
@@ -257,6 +260,41 @@ def test_steps_shorten_all_phases_in_proportion():
         RevertOnWorse(LBFGS(steps=50)),
     )
     assert by_name("fno", family_of("burgers"), steps=7).phases[0].epochs == 7
+
+
+def test_fast_by_steps_has_no_clock():
+    """So that two runs can be compared: the same steps, whatever the machine does besides."""
+    family = family_of("helmholtz-1d")
+    for name, at in (("fast", None), ("pinn-gn", {"k": 3.0}), ("pi-deeponet-gn", None)):
+        phase = by_name(name, family, at=at, steps=7).phases[0].innermost
+        assert (phase.steps, phase.seconds) == (7, None)
+        assert facts(family, by_name(name, family, at=at, steps=7))["budget"] == {
+            "GaussNewton steps": 7
+        }
+    both = by_name("fast", family, steps=7, seconds=3.0).phases[0].innermost
+    assert (both.steps, both.seconds) == (7, 3.0)
+    assert by_name("fast", family).phases[0].innermost.seconds == 50.0
+
+
+# -- What is made of a part that the library does not know ---------------------------------------
+
+
+@spec
+class Bump:
+    """A user's own network."""
+
+    width: int = 40
+
+    def shrunk(self):
+        return dataclasses.replace(self, width=2)
+
+    def words(self):
+        return f"bumps {self.width}"
+
+
+def test_a_network_of_ones_own_shrinks_by_itself():
+    made = dataclasses.replace(by_name("paper", Poisson()), network=Bump())
+    assert shrink.shrunk(made).network == Bump(2)
 
 
 # -- Where a protocol applies --------------------------------------------------------------------

@@ -11,15 +11,16 @@ import pytest
 from toy import Coupled, Observed, Poisson, probe
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.evaluation import dense_values, grid_values
+from lcpinn.families import Burgers
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
+from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Restarts, RevertOnWorse, Supervised
 from lcpinn.plot import overview
 from lcpinn.prior import Axis, Product, prior_from_json
 from lcpinn.protocol import methods
-from lcpinn.retraining import member_name
+from lcpinn.retraining import can_batch, member_name
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, draw, fixed
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -194,6 +195,19 @@ def test_a_member_that_is_not_finite_is_named(adam):
     message = str(caught.value)
     assert message.startswith("seed 4, k=1.9: the term 'equation' is NaN or infinite at x = ")
     assert "k = 1.9" in message
+
+
+def test_nothing_is_built_to_know_what_can_be_a_batch(monkeypatch):
+    def refuse(self, setup):
+        raise AssertionError("built")
+
+    for phase in (Adam, LBFGS, RevertOnWorse, GaussNewton, Restarts, Supervised):
+        monkeypatch.setattr(phase, "build", refuse)
+    assert can_batch(methods.pinn(Decay(), at={"k": 1.0}))
+    assert not can_batch(lc.protocol.fast(Decay()))
+    assert not can_batch(methods.fno(Burgers()))
+    with pytest.raises(lc.LcpinnError, match="since Restarts decides between compiled calls"):
+        lc.retrain(Decay(), lc.protocol.pinn_gn, SETTINGS, progress=False)
 
 
 def test_what_cannot_be_a_batch_is_refused(tmp_path):

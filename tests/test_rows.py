@@ -18,8 +18,9 @@ from toy import (
 )
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw, fixed
 from lcpinn.network import MLP, FiLM
+from lcpinn.rows import rows_and_jacobian, weighted_rows
+from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.weighting import Conditional, Fixed
 
 KEY = jax.random.PRNGKey(0)
@@ -92,12 +93,12 @@ def test_squared_rows_loss_and_term_losses_are_the_same_sum(cls, rule):
         weights = weighed(Fixed(given), family, batch, residuals)
         return (
             residuals,
-            problem.rows(params, batch, weights),
-            problem.loss(params, batch, weights),
+            problem.rows(residuals, weights, batch),
             problem.term_losses(residuals, weights, batch),
         )
 
-    residuals, rows, loss, terms = everything(params, batch)
+    residuals, rows, terms = everything(params, batch)
+    loss = np.sum(np.square(rows))
     expected = {}
     for name, r in residuals.items():
         points = batch[family.terms[name].where]
@@ -109,7 +110,7 @@ def test_squared_rows_loss_and_term_losses_are_the_same_sum(cls, rule):
     for name, value in expected.items():
         np.testing.assert_allclose(terms[name], value, rtol=1e-12)
     np.testing.assert_allclose(loss, sum(expected.values()), rtol=1e-12)
-    np.testing.assert_allclose(np.sum(np.square(rows)), loss, rtol=1e-12)
+    np.testing.assert_allclose(sum(terms.values()), loss, rtol=1e-12)
 
 
 def test_rows_go_term_after_term():
@@ -129,40 +130,57 @@ def test_rows_go_term_after_term():
         ]
     )
     for order in (list(batch), list(batch)[::-1]):
-        rows = quick(problem.rows)(params, {where: batch[where] for where in order}, ones)
+        ordered = {where: batch[where] for where in order}
+        rows = problem.rows(quick(problem.residuals)(params, ordered), ones, ordered)
         np.testing.assert_allclose(rows, expected, rtol=1e-13)
 
 
-def test_gradient_and_jacobian():
-    """Gradient = 2 Jᵀ r, J v by forward mode, and J against central differences."""
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gradient_and_jacobian(scaled):
+    """Gradient = 2 Jᵀ r of the summed terms, J v by forward mode, J against central differences."""
     family = Coupled()
     problem, params = double(family, TINY)
-    batch = gauss(family)
-    weights = {name: jnp.asarray(0.5 + i) for i, name in enumerate(family.terms)}
+    batch = fixed(family, Sampling(4, 4, 1, "sobol"), jnp.float64)
+    weighting = Fixed({name: 0.5 + i for i, name in enumerate(family.terms)})
     flat, unravel = ravel_pytree(params)
+    scale = (lambda name, points: 2 + points.parameters[:, :1]) if scaled else None
+
+    def rows_at(vector):
+        return weighted_rows(problem, weighting, unravel(vector), batch, scale)
+
+    def loss(vector):
+        residuals = problem.residuals(unravel(vector), batch)
+        weights, _ = weighting.weigh((), family, batch, residuals)
+        return sum(problem.term_losses(residuals, weights, batch).values())
 
     @quick
-    def together(params):
-        return (
-            problem.rows(params, batch, weights),
-            problem.jacobian(params, batch, weights),
-            ravel_pytree(problem.gradient(params, batch, weights))[0],
-        )
+    def together(vector):
+        both = rows_and_jacobian(problem, weighting, unravel, vector, batch, scale)
+        value = (lambda v: jnp.sum(rows_at(v) ** 2)) if scaled else loss
+        return *both, jax.grad(value)(vector)
 
-    rows, jacobian, gradient = together(params)
-    direction = unravel(jnp.cos(jnp.arange(flat.size, dtype=flat.dtype)))
-    forward = quick(lambda p, v: jax.jvp(lambda q: problem.rows(q, batch, weights), (p,), (v,))[1])
-    along = forward(params, direction)
-    np.testing.assert_allclose(along, jacobian @ ravel_pytree(direction)[0], rtol=1e-9, atol=1e-11)
+    rows, jacobian, gradient = together(flat)
+    np.testing.assert_allclose(rows, quick(rows_at)(flat), rtol=1e-12, atol=1e-14)
+    direction = jnp.cos(jnp.arange(flat.size, dtype=flat.dtype))
+    along = quick(lambda v, d: jax.jvp(rows_at, (v,), (d,))[1])(flat, direction)
+    np.testing.assert_allclose(along, jacobian @ direction, rtol=1e-9, atol=1e-11)
     assert jacobian.shape == (rows.size, flat.size)
     np.testing.assert_allclose(gradient, 2 * jacobian.T @ rows, rtol=1e-10, atol=1e-12)
     step = 1e-6
-    moved = quick(jax.vmap(lambda v: problem.rows(unravel(v), batch, weights)))
+    moved = quick(jax.vmap(rows_at))
     eye = step * jnp.eye(flat.size)
     differences = (moved(flat + eye) - moved(flat - eye)) / (2 * step)
-    scale = np.abs(jacobian).max()
-    np.testing.assert_allclose(jacobian, differences.T, rtol=1e-6, atol=1e-8 * scale)
+    size = np.abs(jacobian).max()
+    np.testing.assert_allclose(jacobian, differences.T, rtol=1e-6, atol=1e-8 * size)
     assert np.all(np.abs(jacobian).max(axis=0) > 0)  # every parameter matters
+
+
+def test_a_jacobian_by_rows_refuses_several_points_per_lambda():
+    family = Coupled()
+    problem, params = double(family, TINY)
+    flat, unravel = ravel_pytree(params)
+    with pytest.raises(lc.LcpinnError, match="has 4 points per lambda at 'interior'"):
+        rows_and_jacobian(problem, Fixed({}), unravel, flat, gauss(family))
 
 
 # -- Quadrature ----------------------------------------------------------------------------------
@@ -307,7 +325,7 @@ def test_conditional_weights_by_hand():
         for draw_index, value in enumerate(values):
             square = np.square(residuals[name][draw_index, :, 0])
             total += value * np.sum(np.asarray(points.quadrature)[draw_index] * square)
-    loss = quick(problem.loss)(params, batch, weights)
+    loss = np.sum(np.square(problem.rows(residuals, weights, batch)))
     np.testing.assert_allclose(loss, total, rtol=1e-12)
 
 
@@ -354,7 +372,7 @@ def test_weights_that_weigh_nothing_are_allowed():
     Conditional().init(Poisson(), {}, KEY)
 
 
-# -- Blame ---------------------------------------------------------------------------------------
+# -- Values that are not finite ------------------------------------------------------------------
 
 
 class Sick(lc.Family):
@@ -372,21 +390,21 @@ class Sick(lc.Family):
         return u, jnp.sqrt(k - 0.5)
 
 
-def blame(family):
+def described(family):
     problem, params = double(family, TINY)
     batch = gauss(family, interior=4, face=2, num_lambda=2)
-    return problem.blame(params, batch), batch
+    return problem.describe_nonfinite(params, batch), batch
 
 
-def test_blame_names_the_term_the_point_and_lambda():
+def test_a_nan_is_described_by_the_term_the_point_and_lambda():
     # Gauss nodes of (0, 1) with two points: 1/2 ∓ √3/6 = 0.211325, for t and for k.
-    assert blame(Sick())[0] == (
+    assert described(Sick())[0] == (
         "the term 'outflow' is NaN or infinite at t = 0.211325, x = 4, k = 0.211325 (2 rows in all)"
     )
 
 
-def test_blame_names_the_weights_too():
-    message, batch = blame(type("Sick", (Sick,), {"weights": lc.Cube()})())
+def test_a_nan_is_described_by_its_weights_too():
+    message, batch = described(type("Sick", (Sick,), {"weights": lc.Cube()})())
     w = np.asarray(batch["x=4"].weights[0])
     assert message == (
         "the term 'outflow' is NaN or infinite at t = 0.211325, x = 4, k = 0.211325, "
@@ -395,7 +413,7 @@ def test_blame_names_the_weights_too():
     )
 
 
-def test_blame_where_every_row_is_finite():
-    assert blame(Oscillator())[0] == (
+def test_a_loss_that_overflows_is_described_as_such():
+    assert described(Oscillator())[0] == (
         "the loss is NaN or infinite although every row is finite: it overflowed"
     )

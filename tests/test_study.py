@@ -26,7 +26,6 @@ from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import Adam, RevertOnWorse
 from lcpinn.prior import Cube, LogCube, LogUniform
 from lcpinn.protocol import PROTOCOLS, example, reason_against
-from lcpinn.protocol.facts import unwrapped
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.rundir import RunDirectory
 from lcpinn.spec import to_plain
@@ -170,7 +169,7 @@ def test_how_many_runs_there_are():
 
 def test_a_budget_takes_its_share_of_the_steps():
     steps = lambda budget: [
-        unwrapped(phase).steps for phase in Run("helmholtz-1d", "paper", budget=budget).how().phases
+        phase.innermost.steps for phase in Run("helmholtz-1d", "paper", budget=budget).how().phases
     ]
     assert steps("full") == [50_000, 1_500]
     assert steps("cpu") == [2_500, 75]
@@ -321,7 +320,9 @@ def test_shrunk_protocols_keep_their_parts(protocol, family):
     whole = example(protocol, made)
     small = shrunk(whole)
     assert [type(p) for p in small.phases] == [type(p) for p in whole.phases]
-    assert [type(unwrapped(p)) for p in small.phases] == [type(unwrapped(p)) for p in whole.phases]
+    assert [type(p.innermost) for p in small.phases] == [
+        type(p.innermost) for p in whole.phases
+    ]
     assert type(small.network) is type(whole.network)
     kept = ("weighting", "dtype", "plain", "weighted", "at")
     assert [getattr(small, name) for name in kept] == [getattr(whole, name) for name in kept]

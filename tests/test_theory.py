@@ -13,10 +13,10 @@ from jax.flatten_util import ravel_pytree
 from toy import Oscillator, Poisson, perturbed, quick
 
 import lcpinn as lc
-from lcpinn.batch import Sampling, draw
 from lcpinn.network import MLP, Concat, DeepONet, FiLM, Unseen
 from lcpinn.prior import Cube, LogCube, Simplex
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, draw
 from lcpinn.solution import Solution
 from lcpinn.study import theory
 from lcpinn.weighting import Conditional

@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 import lcpinn as lc
-from lcpinn.batch import Sampling
 from lcpinn.evaluation import write_result
 from lcpinn.files import read_arrays
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
 from lcpinn.rundir import RunDirectory
+from lcpinn.sampling import Sampling
 from lcpinn.spec import from_plain, spec
 from lcpinn.weighting import Conditional, Fixed
 

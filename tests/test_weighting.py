@@ -10,7 +10,6 @@ import pytest
 from toy import Coupled, Observed, Oscillator, Poisson, Ring
 
 import lcpinn as lc
-from lcpinn.batch import Points, Sampling, fixed
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.files import read_arrays
 from lcpinn.network import MLP, Concat, FiLM
@@ -18,6 +17,7 @@ from lcpinn.optimiser import Adam, Setup
 from lcpinn.optimiser.stage import objective
 from lcpinn.rows import Problem
 from lcpinn.rundir import RunDirectory
+from lcpinn.sampling import Points, Sampling, fixed
 from lcpinn.spec import from_plain, to_plain
 from lcpinn.weighting import Causal, ReLoBRaLo, SelfAdaptive
 
@@ -427,11 +427,11 @@ def test_adam_lowers_the_unweighted_loss(weighting):
     stage = Adam(steps=40, rate=1e-2, final_rate=1e-3, block=20).build(setup)
     state = stage.init(jax.jit(problem.init)(KEY), KEY)
     loss = unweighted(problem, gauss(family, jnp.float32, interior=64, face=16))
-    before = float(loss(state["params"]))
+    before = float(loss(state.params))
     while stage.stopped(state, {}) is None:
         state, info = stage.advance(state)
         assert np.isfinite(info["loss"])
-    assert float(loss(state["params"])) < 0.9 * before
+    assert float(loss(state.params)) < 0.9 * before
 
 
 @pytest.mark.parametrize("weighting", [SelfAdaptive(), ReLoBRaLo()])

@@ -1,5 +1,9 @@
 """What the library says when it cannot go on, or when an answer should be read with care."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class LcpinnError(ValueError):
     """One clear line in the user's language; every deliberate error of the library is one."""
@@ -7,3 +11,10 @@ class LcpinnError(ValueError):
 
 class OutsidePriorWarning(UserWarning):
     """A solution was asked for a lambda outside the prior it was trained over."""
+
+
+def check_choice(owner: str, field: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a value that a field does not have, naming those that it has."""
+    known = tuple(choices)
+    if value not in known:
+        raise LcpinnError(f"{owner} has no {field} {value!r}; there are {', '.join(known)}")

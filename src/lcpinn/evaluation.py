@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpinn.batch import fixed
 from lcpinn.certificate import worst_case
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
@@ -20,6 +19,7 @@ from lcpinn.files import write_json
 from lcpinn.machine import device, versions
 from lcpinn.precision import double
 from lcpinn.quadrature import tensor
+from lcpinn.sampling import fixed
 from lcpinn.solution import Solution
 
 

@@ -413,8 +413,8 @@ class Family(metaclass=_Built):
                     jnp.asarray(rng.normal(size=(len(orders), len(self.outputs)))) for _ in "ab"
                 )
                 at = lambda s, t=term, o=orders: t.residual(s, o, point, lam)
-                bend = at(a + b) - at(a) - at(b) + at(0 * a)
-                if bool(jnp.any(jnp.abs(bend) > 1e-8 * (1 + jnp.abs(at(a + b))))):
+                second = at(a + b) - at(a) - at(b) + at(0 * a)
+                if bool(jnp.any(jnp.abs(second) > 1e-8 * (1 + jnp.abs(at(a + b))))):
                     return False
         return True
 

@@ -107,7 +107,10 @@ def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
     leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
     names = [path_name(path) for path, _ in leaves]
     if set(names) != set(arrays):
-        raise LcpinnError(f"{owner} holds other arrays than expected")
+        raise LcpinnError(
+            f"{owner} holds other arrays than expected: another version of lcpinn wrote it, or "
+            "for another network"
+        )
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != np.shape(leaf):
             raise LcpinnError(

@@ -20,9 +20,7 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
-from lcpinn.optimiser import Setup, Stage
-from lcpinn.optimiser.adam import step_key
-from lcpinn.optimiser.stage import State
+from lcpinn.optimiser import Setup, Stage, Stop
 from lcpinn.precision import arithmetic
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
@@ -60,19 +58,19 @@ def retrain(
     first = members[0][0]
     with arithmetic(first.dtype), meter(progress) as shown:
         setup = make_setup(first.view(family), first)
-        _check_phases(first, setup)
+        _check_phases(first)
         directories = _open(family, members, out, overwrite)
         size = min(at_once or _room(setup), len(members))
-        found: list[Solution] = []
+        solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size]
-            found += _Batch(family, setup, part, shown).run()
-    for solution, directory in zip(found, directories, strict=True):
+            solutions += _Batch(family, setup, part, shown).run()
+    for solution, directory in zip(solutions, directories, strict=True):
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
             spent = sum(solution.run["training"]["seconds"].values())
             write_result(solution, directory.path, spent)
-    return found
+    return solutions
 
 
 def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> None:
@@ -94,25 +92,18 @@ def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> N
             )
 
 
-def _check_phases(protocol: Protocol, setup: Setup) -> None:
-    obstacle = _obstacle(protocol, setup)
+def _check_phases(protocol: Protocol) -> None:
+    obstacle = next((phase for phase in protocol.phases if not phase.mappable), None)
     if obstacle is not None:
         raise LcpinnError(
-            f"{protocol.name} cannot be batched, since {obstacle} decides between "
+            f"{protocol.name} cannot be batched, since {type(obstacle).__name__} decides between "
             "compiled calls: train its settings one by one"
         )
 
 
-def _obstacle(protocol: Protocol, setup: Setup) -> str | None:
-    """The first phase that is no single compiled program."""
-    phases = protocol.phases
-    return next((type(p).__name__ for p in phases if p.build(setup).run is None), None)
-
-
-def can_batch(family: Family, protocol: Protocol) -> bool:
-    """Whether several trainings by this protocol can be one program."""
-    with arithmetic(protocol.dtype):
-        return _obstacle(protocol, make_setup(protocol.view(family), protocol)) is None
+def can_batch(protocol: Protocol) -> bool:
+    """Whether several trainings by this protocol can be one program; nothing is built for it."""
+    return all(phase.mappable for phase in protocol.phases)
 
 
 def member_name(protocol: Protocol, seed: int) -> str:
@@ -126,17 +117,17 @@ def _open(
     out: str | Path | None,
     overwrite: bool,
 ) -> list[RunDirectory]:
-    found = []
+    directories = []
     for protocol, seed in members:
         path = None if out is None else Path(out) / member_name(protocol, seed)
-        found.append(
+        directories.append(
             RunDirectory(path, identify(protocol.view(family), protocol, seed), every=np.inf)
         )
     # Those that are there come first: if one is refused, nothing has been written yet.
     is_new = lambda directory: directory.path is None or not directory.path.exists()
-    for directory in sorted(found, key=is_new):
+    for directory in sorted(directories, key=is_new):
         directory.open(resume=False, overwrite=overwrite)
-    return found
+    return directories
 
 
 def _room(setup: Setup) -> int:
@@ -156,8 +147,8 @@ def _room(setup: Setup) -> int:
 
 def _memory() -> int:
     """A quarter of an accelerator's own."""
-    found = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-    return found["bytes_limit"] // 4 if found and "bytes_limit" in found else MEMORY
+    stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    return stats["bytes_limit"] // 4 if stats and "bytes_limit" in stats else MEMORY
 
 
 class _Batch:
@@ -200,14 +191,14 @@ class _Batch:
         reasons = self._reasons(stages, state)
         first = True
         while any(reason is None for reason in reasons):
-            begun, before = time.perf_counter(), np.asarray(state["step"])
+            begun, before = time.perf_counter(), np.asarray(state.step)
             state, info = jax.block_until_ready(advance(self.coefficients, state))
             self.seconds["compile" if first else "train"] += time.perf_counter() - begun
             first = False
             reasons = self._reasons(stages, state)
-            self._check_progress(state, before, reasons)
             loss = np.asarray(info["loss"])
-            self.shown.update(int(np.max(state["step"])), {"loss": float(np.median(loss))})
+            self._check_progress(stages, state, before, loss, reasons)
+            self.shown.update(int(np.max(state.step)), {"loss": float(np.median(loss))})
         return self._finish(title, stages, state, reasons)
 
     def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -218,7 +209,7 @@ class _Batch:
         return self.setup.programs.setdefault(f"phase {number}", made)
 
     def _finish(
-        self, title: str, stages: list[Stage], state: State, reasons: list[str | None]
+        self, title: str, stages: list[Stage], state: Any, reasons: list[Stop | None]
     ) -> Any:
         ends = []
         for i, stage in enumerate(stages):
@@ -227,31 +218,33 @@ class _Batch:
             ends.append(params)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
 
-    def _reasons(self, stages: list[Stage], state: State) -> list[str | None]:
+    def _reasons(self, stages: list[Stage], state: Any) -> list[Stop | None]:
         """Why each member is over. Its scalars tell; nothing larger leaves the device."""
-        scalars = {k: np.asarray(v) for k, v in state.items() if getattr(v, "ndim", 0) == 1}
-        return [
-            stage.stopped({k: v[i] for k, v in scalars.items()}, {})
-            for i, stage in enumerate(stages)
-        ]
+        scalars = jax.tree.map(lambda leaf: np.asarray(leaf) if leaf.ndim == 1 else leaf, state)
 
-    def _check_progress(self, state: State, before: np.ndarray, reasons: list[str | None]) -> None:
+        def own(index: int) -> Any:
+            is_scalar = lambda leaf: isinstance(leaf, np.ndarray)
+            return jax.tree.map(lambda leaf: leaf[index] if is_scalar(leaf) else leaf, scalars)
+
+        return [stage.stopped(own(i), {}) for i, stage in enumerate(stages)]
+
+    def _check_progress(
+        self,
+        stages: list[Stage],
+        state: Any,
+        before: np.ndarray,
+        loss: np.ndarray,
+        reasons: list[Stop | None],
+    ) -> None:
         """A member that stands still without being over met a value that is not finite."""
-        loss = np.asarray(state.get("loss", np.zeros(len(reasons))))
-        for i, reason in enumerate(reasons):
-            stands = reason is None and int(state["step"][i]) == int(before[i])
-            if stands or not np.isfinite(loss[i]):
-                raise LcpinnError(self._blame(i, _member(state, i)))
+        for i, (stage, reason) in enumerate(zip(stages, reasons, strict=True)):
+            stands = int(state.step[i]) == int(before[i]) or not np.isfinite(loss[i])
+            if reason is None and stands and stage.diagnose is not None:
+                raise LcpinnError(f"{self._who(i)}: {stage.diagnose(_member(state, i))}")
 
-    def _blame(self, index: int, state: State) -> str:
-        """Whose values are not finite, and where: on the batch of the step that met them."""
-        (protocol, seed), own = self.members[index], self._own(self.coefficients[index])
-        if "key" in state:
-            batch = own.draw(step_key(state["key"], state["step"]))
-        else:
-            batch = own.fixed(own.quadrature)
-        who = ", ".join(filter(None, (f"seed {seed}", protocol.setting)))
-        return f"{who}: {self.setup.problem.blame(state['params'], batch)}"
+    def _who(self, index: int) -> str:
+        protocol, seed = self.members[index]
+        return ", ".join(filter(None, (f"seed {seed}", protocol.setting)))
 
     def _solution(self, index: int, params: Any) -> Solution:
         protocol, seed = self.members[index]

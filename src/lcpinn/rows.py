@@ -1,8 +1,9 @@
-"""Residual rows: one per (point, lambda, term), and the loss, gradient and Jacobian as views.
+"""Residual rows: one per (point, lambda, term, component); loss and Jacobian are views of them.
 
-    row = sqrt(weight * quadrature) * residual,      loss = sum of row²
+    row = sqrt(weight * quadrature) * scale(lambda) * residual,      loss = sum of row²
 
-Everything that optimises works on the same rows; residuals stay pointwise until here.
+The scale is one unless rows are equilibrated (equilibration.py). Everything that optimises works on
+these rows; residuals stay pointwise until here.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.batch import Batch, Points
+from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
 from lcpinn.network.mlp import Lambda, Params
+from lcpinn.sampling import Batch, Points
+
+# What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
+Scale = Callable[[str, Points], Array]
+
+# Bytes that a Jacobian's intermediates may take on a CPU and on an accelerator; what needs more
+# comes in chunks.
+MEMORY = {"cpu": 2 << 30}
+ACCELERATOR_MEMORY = 24 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +87,7 @@ class Problem:
 
     def residuals(self, params: Params, batch: Batch) -> dict[str, Float[Array, "l n c"]]:
         """Residual components, pointwise, of every term that the batch has points for."""
-        found: dict[str, Array] = {}
+        residuals: dict[str, Array] = {}
         for where, terms in self.family.groups.items():
             if where not in batch:
                 continue
@@ -90,15 +99,15 @@ class Problem:
                     return term.residual(s, orders, p, lam, o)
 
                 over = jax.vmap(jax.vmap(at, (1, 0, None, 0)), (1, 0, 0, 0))
-                found[term.name] = over(
+                residuals[term.name] = over(
                     series, points.coordinates, points.parameters, points.observed
                 )
-        return found
+        return residuals
 
     def term_losses(
         self, residuals: Mapping[str, Array], weights: Mapping[str, Array], batch: Batch
     ) -> dict[str, Array]:
-        """Each term's weighted mean square."""
+        """Each term's squared rows, summed. Nothing is rooted: a weight of zero has a gradient."""
         return {
             name: jnp.sum(
                 batch[self.family.terms[name].where].quadrature
@@ -109,32 +118,25 @@ class Problem:
         }
 
     def rows(
-        self, params: Params, batch: Batch, weights: Mapping[str, Array]
+        self,
+        residuals: Mapping[str, Array],
+        weights: Mapping[str, Array],
+        batch: Batch,
+        scale: Scale | None = None,
     ) -> Float[Array, " n"]:
         """All rows in one vector, term after term."""
         parts = []
-        for name, r in self.residuals(params, batch).items():
-            quadrature = batch[self.family.terms[name].where].quadrature
-            parts.append((r * jnp.sqrt(quadrature * weights[name])[..., None]).ravel())
+        for name, r in residuals.items():
+            points = batch[self.family.terms[name].where]
+            factor = jnp.sqrt(weights[name] * points.quadrature)
+            if scale is not None:
+                factor = factor * scale(name, points)
+            parts.append((r * factor[..., None]).ravel())
         return jnp.concatenate(parts)
-
-    def loss(self, params: Params, batch: Batch, weights: Mapping[str, Array]) -> Array:
-        """The sum of squared rows, and what a gradient is taken of."""
-        return jnp.sum(self.rows(params, batch, weights) ** 2)
-
-    def gradient(self, params: Params, batch: Batch, weights: Mapping[str, Array]) -> Params:
-        return jax.grad(self.loss)(params, batch, weights)
-
-    def jacobian(
-        self, params: Params, batch: Batch, weights: Mapping[str, Array]
-    ) -> Float[Array, "n p"]:
-        """The rows' derivatives by the parameters, dense; for checks and for small problems."""
-        flat, unravel = ravel_pytree(params)
-        return jax.jacrev(lambda v: self.rows(unravel(v), batch, weights))(flat)
 
     # Finding out what went wrong.
 
-    def blame(self, params: Params, batch: Batch) -> str:
+    def describe_nonfinite(self, params: Params, batch: Batch) -> str:
         """Which term, at which lambda and where, has rows that are not finite."""
         for name, r in jax.jit(self.residuals)(params, batch).items():
             bad = np.argwhere(~np.isfinite(np.asarray(r)))
@@ -176,6 +178,92 @@ class Problem:
         if family.features is not None:
             return lambda point, lam: family.call("features", point, lam)
         return lambda point, lam: _embed(family, point)
+
+
+# -- Rows under a weighting, and their Jacobian --------------------------------------------------
+
+
+def weighted_rows(
+    problem: Problem, weighting: Any, params: Params, batch: Batch, scale: Scale | None = None
+) -> Float[Array, " n"]:
+    """The rows under a weighting that keeps no state."""
+    residuals = problem.residuals(params, batch)
+    weights, _ = weighting.weigh((), problem.family, batch, residuals)
+    return problem.rows(residuals, weights, batch, scale)
+
+
+def rows_and_jacobian(
+    problem: Problem,
+    weighting: Any,
+    unravel: Callable[[Array], Params],
+    theta: Float[Array, " p"],
+    batch: Batch,
+    scale: Scale | None = None,
+) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
+    """The rows and their derivatives, one reverse pass per row, vectorised over rows.
+
+    Every place of the batch has one point per lambda, so that a slice along its first axis is one
+    row for each component of its terms. The order is that of `weighted_rows`.
+    """
+    check_one_point_per_lambda(batch)
+    num = num_components(problem, unravel(theta), batch)
+    rows_of: dict[str, Array] = {}
+    jacobian_of: dict[str, Array] = {}
+    for where, terms in problem.family.groups.items():
+        names = [t.name for t in terms]
+
+        def one(vector: Array, points: Points, where=where) -> tuple[Array, Array]:
+            single = {where: jax.tree.map(lambda a: a[None], points)}
+            rows = weighted_rows(problem, weighting, unravel(vector), single, scale)
+            return rows, rows
+
+        jacobian, rows = _by_chunks(jax.jacrev(one, has_aux=True), theta, batch[where])
+        at = 0
+        for name in names:
+            size = num[name]
+            rows_of[name] = rows[:, at : at + size].ravel()
+            jacobian_of[name] = jacobian[:, at : at + size].reshape(-1, theta.size)
+            at += size
+    order = [t.name for terms in problem.family.groups.values() for t in terms]
+    return (
+        jnp.concatenate([rows_of[n] for n in order]),
+        jnp.concatenate([jacobian_of[n] for n in order]),
+    )
+
+
+def check_one_point_per_lambda(batch: Batch) -> None:
+    """A Jacobian by rows needs every point to have a lambda of its own."""
+    for where, points in batch.items():
+        num = points.coordinates.shape[1]
+        if num != 1:
+            raise LcpinnError(
+                f"Gauss-Newton needs rows that each have a lambda of their own, but its sampling "
+                f"has {num} points per lambda at {where!r}: use the rule collocation or sobol"
+            )
+
+
+def num_components(problem: Problem, params: Params, batch: Batch) -> dict[str, int]:
+    """How many residual components each term has."""
+    shapes = jax.eval_shape(problem.residuals, params, batch)
+    return {name: shape.shape[-1] for name, shape in shapes.items()}
+
+
+def _by_chunks(function: Callable[..., Any], theta: Array, points: Points) -> Any:
+    """Map over rows; in chunks where everything at once would exceed the memory budget."""
+    num = points.coordinates.shape[0]
+    # A reverse pass keeps a few copies of the parameters and of every hidden value per row.
+    bytes_per_row = 8 * theta.size * theta.dtype.itemsize
+    budget = MEMORY.get(jax.default_backend(), ACCELERATOR_MEMORY)
+    chunk = max(1, budget // bytes_per_row)
+    if num <= chunk:
+        return jax.vmap(function, (None, 0))(theta, points)
+    # Equal chunks where that is possible: a remainder would be a second program to compile.
+    count = -(-num // chunk)
+    count = next((c for c in range(count, 2 * count) if num % c == 0), count)
+    return jax.lax.map(lambda p: function(theta, p), points, batch_size=-(-num // count))
+
+
+# -- Features ------------------------------------------------------------------------------------
 
 
 def _affine(normalised: Array, ranges: Mapping[str, tuple[float, float]], orders: Orders) -> Series:

@@ -17,7 +17,7 @@ from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.files import read_arrays, read_json, unflatten, write_arrays, write_json
-from lcpinn.spec import fingerprint
+from lcpinn.spec import fingerprint, from_plain, to_plain
 
 # In the order of deletion: as long as run.json is there, the directory counts as a run.
 OURS = (
@@ -28,6 +28,14 @@ OURS = (
     "solution.png",
     "run.json",
 )
+
+
+def _now(value: Any) -> Any:
+    """A part of a run as this version writes it down, whichever version wrote it."""
+    try:
+        return to_plain(from_plain(value))
+    except LcpinnError:
+        return value
 
 
 class RunDirectory:
@@ -64,17 +72,18 @@ class RunDirectory:
             for name in OURS:
                 (self.path / name).unlink(missing_ok=True)
             return
-        held = read_json(self.path / "run.json")
+        run = read_json(self.path / "run.json")
         if not resume:
-            what = f"{held.get('family', {}).get('name')}, seed {held.get('seed')}"
+            what = f"{run.get('family', {}).get('name')}, seed {run.get('seed')}"
             raise LcpinnError(
                 f"{self.path} already holds a run ({what}); go on with it by --resume, "
                 "replace it by --overwrite, or choose another --out"
             )
-        if held.get("identity") != self.identity:
-            differ = [k for k in ("family", "protocol", "seed") if held.get(k) != self.run[k]]
-            what = " and ".join(differ)
-            raise LcpinnError(f"{self.path} holds another run: it differs in its {what}")
+        if run.get("identity") != self.identity:
+            differ = [k for k in ("family", "protocol", "seed") if _now(run.get(k)) != self.run[k]]
+            if differ:
+                what = " and ".join(differ)
+                raise LcpinnError(f"{self.path} holds another run: it differs in its {what}")
         self.found = True
 
     def finished(self) -> bool:
@@ -102,7 +111,10 @@ class RunDirectory:
         file = self.path / "checkpoint.safetensors"
         header, arrays = read_arrays(file, "checkpoint")
         if header["identity"] != self.identity:
-            raise LcpinnError(f"{file} belongs to another protocol, family or seed")
+            raise LcpinnError(
+                f"{file} belongs to another protocol, family or seed, or was written by another "
+                "version of lcpinn: start again with --overwrite"
+            )
         self.metrics_size = header["metrics_size"]
         return header, lambda like: unflatten(arrays, like, str(file))
 

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lcpinn.batch import Points
 from lcpinn.certificate import Estimate, Estimator, certificate, of_network
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Family
@@ -22,6 +21,7 @@ from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
+from lcpinn.sampling import Points
 from lcpinn.spec import from_plain, to_plain
 
 if TYPE_CHECKING:

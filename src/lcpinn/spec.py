@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 from lcpinn.errors import LcpinnError
+from lcpinn.legacy import upgraded
 
 T = TypeVar("T")
 _REGISTRY: dict[str, type] = {}
+MAPPING = "mapping"  # no spec's name: those are names of classes
 
 
 @dataclass_transform(frozen_default=True)
@@ -33,18 +35,24 @@ def to_plain(value: Any) -> Any:
         fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": type(value).__name__, **fields}
     if isinstance(value, Mapping):
-        return {str(k): to_plain(v) for k, v in value.items()}
+        plain = {str(k): to_plain(v) for k, v in value.items()}
+        # A mapping of the user's own (weights of terms) may have a key `type`, as specs have.
+        items = [list(item) for item in plain.items()]
+        return {"type": MAPPING, "items": items} if "type" in plain else plain
     if isinstance(value, (tuple, list)):
         return [to_plain(v) for v in value]
     return value
 
 
 def from_plain(data: Any) -> Any:
-    """The value that `to_plain` wrote; sequences come back as tuples."""
+    """The value that `to_plain` wrote, be it an older version's; sequences come back as tuples."""
     if isinstance(data, list):
         return tuple(from_plain(v) for v in data)
     if not isinstance(data, dict):
         return data
+    if data.get("type") == MAPPING:
+        return {k: from_plain(v) for k, v in data["items"]}
+    data = upgraded(data)
     fields = {k: from_plain(v) for k, v in data.items() if k != "type"}
     if "type" not in data:
         return fields

@@ -119,7 +119,7 @@ class _Training:
     def _through(self, stage: Stage, state: Any) -> Params:
         """Run one stage to its end."""
         title = f"phase {self.phase + 1}, {type(self.protocol.phases[self.phase]).__name__}"
-        self.shown.start(title, stage.total, int(state["step"]))
+        self.shown.start(title, stage.total, int(state.step))
         reason, info, first = stage.stopped(state, {}), {}, True
         while reason is None:
             begun = time.perf_counter()
@@ -128,7 +128,7 @@ class _Training:
             # The first call of a stage compiles; what it computes besides is small in comparison.
             self.seconds["compile" if first else "train"] += time.perf_counter() - begun
             first = False
-            self._record(int(state["step"]), info)
+            self._record(int(state.step), info)
             reason = stage.stopped(state, info)
             if reason is None and self.directory.due():
                 self._checkpoint(state)

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.batch import Points
 from lcpinn.certificate.expansion import MISFIT, SIZES, TINY, Estimate, Level
 from lcpinn.certificate.linear import At, Jet, Linearised
 from lcpinn.certificate.march import March, Unresolved, course
@@ -18,6 +17,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
+from lcpinn.sampling import Points
 from lcpinn.threads import blas_threads
 
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
@@ -50,6 +50,8 @@ class Estimator:
         """
         if self.family.domain.dim not in SIZES:
             return Estimate(np.nan, f"no estimate in {self.family.domain.dim} dimensions")
+        if not any(term.where == "interior" for term in self.family.all_terms.values()):
+            return Estimate(np.nan, "no equation holds inside of the domain")
         shots = np.zeros((1, 0)) if weights is None else weights
         at = self._linearised.of(params, parameters, shots)
         with blas_threads(1):  # small matrices: more threads wait by spinning

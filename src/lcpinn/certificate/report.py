@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.batch import Sampling, fixed
 from lcpinn.certificate.estimator import of_network
 from lcpinn.certificate.expansion import Estimate
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, fixed
 
 
 def certificate(

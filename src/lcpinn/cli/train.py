@@ -57,7 +57,8 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all that is random.")] = 0,
     steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of the first phase.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of the first phase; without a clock for fast."),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="To train for.")] = None,
     out: Annotated[

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from lcpinn.errors import LcpinnError
+from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.jet import ACTIVATIONS, Series
-from lcpinn.network.mlp import Lambda, Params, dense, spread
+from lcpinn.network.mlp import Lambda, Params, dense, layer_words, spread
 from lcpinn.spec import spec
 
 
@@ -31,7 +32,10 @@ class DeepONet:
     trunk: tuple[int, ...] = (128, 128, 128, 128)
     latent: int = 128
     activation: str = "tanh"
-    reach: float = 0.0  # of the trunk's first layer, as in MLP
+    frequency_scale: float = 0.0  # of the trunk's first layer, as in MLP
+
+    def __post_init__(self) -> None:
+        check_choice("DeepONet", "activation", self.activation, ACTIVATIONS)
 
     def init(
         self,
@@ -49,12 +53,21 @@ class DeepONet:
         first, second = jax.random.split(key)
         joined = num_outputs * self.latent
         trunk = stack(second, (num_features, *self.trunk, joined), dtype)
-        trunk[0] = spread(trunk[0], num_features, self.reach)
+        trunk[0] = spread(trunk[0], num_features, self.frequency_scale)
         return {
             "branch": stack(first, (sum(dims.values()), *self.branch, joined), dtype),
             "trunk": trunk,
             "bias": jnp.zeros(num_outputs, dtype),
         }
+
+    def shrunk(self) -> DeepONet:
+        """The same kind of network at a size that trains in a moment."""
+        return replace(self, branch=(6,), trunk=(6,), latent=6)
+
+    def words(self) -> str:
+        """Its size in a few words."""
+        parts = f"branch {layer_words(self.branch)}, trunk {layer_words(self.trunk)}"
+        return f"DeepONet {parts}, latent {self.latent} {self.activation}"
 
     def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""

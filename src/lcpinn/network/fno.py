@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import jax
@@ -84,6 +85,15 @@ class FNO:
                 f"an FNO of {self.modes} modes needs a grid of at least {2 * self.modes} points, "
                 f"not {num_points}"
             )
+
+    def shrunk(self) -> FNO:
+        """The same kind of network at a size that trains in a moment."""
+        return replace(self, width=6, modes=6, blocks=2, times=6, projection=6, grid=32)
+
+    def words(self) -> str:
+        """Its size in a few words."""
+        names = ("width", "modes", "blocks", "times", "projection", "grid")
+        return "FNO " + ", ".join(f"{name} {getattr(self, name)}" for name in names)
 
     def operator(self, params: Params, initial: Float[Array, "*b n"]) -> Float[Array, "*b times n"]:
         """The solution at all instants from initial values on the grid x_j = -1 + 2j/n."""

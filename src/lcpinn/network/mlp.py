@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,6 +11,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
+from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.film import FiLM
@@ -27,16 +30,20 @@ class MLP:
     layer, Concat joins the inputs. By default coefficients change the operator and modulate, loss
     weights do not and join the inputs.
 
-    With `reach` > 0 the units of the first layer start with slopes up to that size and centres all
-    over the inputs. Xavier's slopes are near one and its units all centred: a small network then
-    begins as an almost linear function, and least squares has to find its frequencies one by one.
+    With `frequency_scale` > 0 the units of the first layer start with slopes (frequencies of a
+    sine) up to that size and centres all over the inputs. Xavier's slopes are near one and its
+    units all centred: a small network then begins as an almost linear function, and least squares
+    has to find its frequencies one by one.
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
     activation: str = "tanh"
     parameters: FiLM | Concat | Unseen = FiLM()
     weights: FiLM | Concat | Unseen = Concat()
-    reach: float = 0.0
+    frequency_scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("MLP", "activation", self.activation, ACTIVATIONS)
 
     def init(
         self,
@@ -63,10 +70,18 @@ class MLP:
         return {"layers": layers, "conditioning": conditioning}
 
     def _first(self, layer: Params, num_features: int, gains: list[Array]) -> Params:
-        """The first layer with its `reach`, and with each joined role's gain."""
+        """The first layer with its frequency scale, and with each joined role's gain."""
         gain = jnp.concatenate([jnp.ones(num_features, layer["w"].dtype), *gains])
-        steep = spread(layer, num_features, self.reach)
+        steep = spread(layer, num_features, self.frequency_scale)
         return {"w": steep["w"] * gain[:, None], "b": steep["b"]}
+
+    def shrunk(self) -> MLP:
+        """The same kind of network at a size that trains in a moment."""
+        return replace(self, widths=(8,))
+
+    def words(self) -> str:
+        """Its size in a few words: `4x64 tanh`."""
+        return f"{layer_words(self.widths)} {self.activation}"
 
     def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
@@ -88,12 +103,18 @@ class MLP:
         return h @ last["w"] + last["b"]
 
 
-def spread(layer: Params, num_features: int, reach: float) -> Params:
-    """A first layer with slopes up to `reach` along its features, and centres all over them."""
-    if not reach:
+def layer_words(widths: Sequence[int]) -> str:
+    """(64, 64, 64) as 3x64."""
+    same = len(set(widths)) == 1
+    return f"{len(widths)}x{widths[0]}" if same else "-".join(map(str, widths))
+
+
+def spread(layer: Params, num_features: int, frequency_scale: float) -> Params:
+    """A first layer with slopes up to `frequency_scale`, and centres all over its features."""
+    if not frequency_scale:
         return layer
     w = layer["w"]
-    factor = reach / jnp.max(jnp.abs(w[:num_features]))
+    factor = frequency_scale / jnp.max(jnp.abs(w[:num_features]))
     # A low-discrepancy spread of the phases, rather than yet another random draw.
     turn = jnp.mod(0.6180339887498949 * jnp.arange(w.shape[1], dtype=w.dtype), 1)
     return {"w": w.at[:num_features].multiply(factor), "b": jnp.pi * (2 * turn - 1)}

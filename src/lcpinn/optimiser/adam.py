@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +13,22 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.spec import spec
 
 
+class AdamState(NamedTuple):
+    """Where a run stands; `weighting` is the weighting's own state."""
+
+    params: Params
+    moments: Any
+    weighting: Any
+    key: Array
+    step: Array
+
+
 @spec
-class Adam:
+class Adam(Phase):
     """Kingma and Ba (2015); learning rate `rate` falling to `final_rate` along a cosine.
 
     `block` steps run in one compiled call: the host is asked for nothing in between.
@@ -36,38 +48,49 @@ class Adam:
         family = setup.problem.family
         optimiser = self.transformation()
 
-        def init(params: Params, key: Array) -> State:
+        def init(params: Params, key: Array) -> AdamState:
             batch = setup.draw(key)
-            return {
-                "params": params,
-                "moments": optimiser.init(params),
-                "weighting": setup.weighting.init(family, batch, step_key(key, self.steps)),
-                "key": key,
-                "step": jnp.zeros((), jnp.int32),
-            }
+            return AdamState(
+                params=params,
+                moments=optimiser.init(params),
+                weighting=setup.weighting.init(family, batch, step_key(key, self.steps)),
+                key=key,
+                step=jnp.zeros((), jnp.int32),
+            )
 
-        def run(state: State) -> tuple[State, Info]:
+        def run(state: AdamState) -> tuple[AdamState, Info]:
             # Always a whole block, of which steps beyond the last change nothing: one program.
             body = partial(adam_step, setup, optimiser, self.steps)
-            last = jnp.minimum(self.steps - state["step"], self.block) - 1
+            last = jnp.minimum(self.steps - state.step, self.block) - 1
             state, history = jax.lax.scan(lambda s, _: body(s), state, None, self.block)
             loss, terms = jax.tree.map(lambda values: values[last], history)
             return state, {"loss": loss, "terms": terms}
 
         compiled = jax.jit(run)
 
-        def advance(state: State) -> tuple[State, Info]:
-            end = min(int(state["step"]) + self.block, self.steps)
+        def advance(state: AdamState) -> tuple[AdamState, Info]:
+            end = min(int(state.step) + self.block, self.steps)
             state, info = compiled(state)
-            if int(state["step"]) != end:  # frozen by a value that is not finite
-                batch = setup.draw(step_key(state["key"], state["step"]))
-                raise LcpinnError(setup.problem.blame(state["params"], batch))
+            if int(state.step) != end:  # frozen by a value that is not finite
+                raise LcpinnError(diagnose(state))
             return state, info
 
-        def stopped(state: State, info: Info) -> str | None:
-            return f"{self.steps} steps done" if int(state["step"]) >= self.steps else None
+        def stopped(state: AdamState, info: Info) -> Stop | None:
+            done = int(state.step) >= self.steps
+            return Stop(StopReason.STEPS, f"{self.steps} steps done") if done else None
 
-        return Stage(self.steps, jax.jit(init), advance, stopped, keep, run)
+        def diagnose(state: AdamState) -> str:
+            batch = setup.draw(step_key(state.key, state.step))
+            return setup.problem.describe_nonfinite(state.params, batch)
+
+        return Stage(self.steps, jax.jit(init), advance, stopped, keep, run, diagnose)
+
+    @property
+    def mappable(self) -> bool:
+        return True
+
+    def shrunk(self) -> Adam:
+        return replace(self, steps=40, block=20)
 
 
 def step_key(key: Array, step: Array | int) -> Array:
@@ -76,29 +99,29 @@ def step_key(key: Array, step: Array | int) -> Array:
 
 
 def adam_step(
-    setup: Setup, optimiser: optax.GradientTransformation, last: int, state: State
-) -> tuple[State, tuple[Array, dict[str, Array]]]:
+    setup: Setup, optimiser: optax.GradientTransformation, last: int, state: AdamState
+) -> tuple[AdamState, tuple[Array, dict[str, Array]]]:
     """One step. If the loss or gradient is not finite the state stays as it was, for diagnosis."""
     problem = setup.problem
-    batch = setup.draw(step_key(state["key"], state["step"]))
+    batch = setup.draw(step_key(state.key, state.step))
 
     def loss(params: Params):
         residuals = problem.residuals(params, batch)
         weights, memory = setup.weighting.weigh(
-            state["weighting"], problem.family, batch, jax.lax.stop_gradient(residuals)
+            state.weighting, problem.family, batch, jax.lax.stop_gradient(residuals)
         )
         terms = problem.term_losses(residuals, weights, batch)
         return sum(terms.values()), (terms, memory)
 
-    (value, (terms, memory)), gradient = jax.value_and_grad(loss, has_aux=True)(state["params"])
-    updates, moments = optimiser.update(gradient, state["moments"], state["params"])
-    after = {
-        "params": optax.apply_updates(state["params"], updates),
-        "moments": moments,
-        "weighting": memory,
-        "key": state["key"],
-        "step": state["step"] + 1,
-    }
+    (value, (terms, memory)), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
+    updates, moments = optimiser.update(gradient, state.moments, state.params)
+    after = AdamState(
+        params=optax.apply_updates(state.params, updates),  # pyright: ignore[reportArgumentType]
+        moments=moments,
+        weighting=memory,
+        key=state.key,
+        step=state.step + 1,
+    )
     healthy = jnp.isfinite(value) & jnp.isfinite(optax.tree.norm(gradient))
-    healthy &= state["step"] < last
+    healthy &= state.step < last
     return jax.tree.map(lambda new, old: jnp.where(healthy, new, old), after, state), (value, terms)

@@ -1,16 +1,18 @@
 """Damped Gauss-Newton on all rows at once: the library's default optimiser.
 
 The loss is a sum of squared rows, so a step solves the linearised least-squares problem. A whole
-ladder of damping values is tried at every step and the boldest trustworthy one is taken, which
-lets the damping collapse early; that, and not the linear algebra alone, is what makes it fast.
+grid of dampings is tried at every step from one factorisation (damping.py), and one of the
+candidates is taken (acceptance/), which lets the damping collapse early; that, and not the linear
+algebra alone, is what makes it fast. This file has the rounds: stagnation, overfitting, resampling.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,215 +20,250 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from lcpinn.batch import Batch, Points, Sampling, scatter
 from lcpinn.compilation import in_background
 from lcpinn.domain import redraw
-from lcpinn.errors import LcpinnError
+from lcpinn.equilibration import RowScales, equilibrating, row_scales
+from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
-from lcpinn.optimiser.ladder import ladder_step
-from lcpinn.optimiser.stage import Info, Setup, Stage, State
+from lcpinn.optimiser.acceptance import Acceptance, GainRatio
+from lcpinn.optimiser.clock import Clock
+from lcpinn.optimiser.damping import SOLVERS
+from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
+from lcpinn.rows import check_one_point_per_lambda, rows_and_jacobian, weighted_rows
+from lcpinn.sampling import Batch, Points, Sampling, scatter
 from lcpinn.spec import spec
 from lcpinn.threads import blas_threads
 
 LARGEST_DAMPING = 1e12
-ROAM = 1 / 3  # a roaming round has to lower what is within reach by this share
 ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
-DESCENT = 12  # steps that a roaming round needs to come down
+NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resampling did not help
+
+
+class HeldOut(NamedTuple):
+    """The loss on rows that no step has seen."""
+
+    current: Array
+    best: Array
+    stagnated: Array  # when a round stagnated last
+
+
+class GaussNewtonState(NamedTuple):
+    """Where a run stands: its rows with their scales, the damping, and what rounds are judged by.
+
+    `history` has, for the last `patience` steps, the lowest merit up to each: the loss, or the
+    model loss while a round explores.
+    """
+
+    params: Params
+    batch: Batch
+    scales: RowScales
+    initial_loss: Array
+    damping: Array  # zero: the first step chooses
+    loss: Array
+    history: Array
+    best: Params  # those with the lowest held-out loss
+    held_out: HeldOut
+    exploring: Array
+    step_seconds: Array
+    round: Array
+    step: Array
+    key: Array
+
+    @property
+    def at_rounding(self) -> bool:
+        """Whether nothing but rounding is left on rows that no step has seen."""
+        return bool(self.held_out.best <= ROUNDING * self.initial_loss)
 
 
 @spec
-class GaussNewton:
-    """Levenberg-Marquardt steps chosen from a ladder of dampings.
+class GaussNewton(Phase):
+    """Levenberg-Marquardt steps chosen from a grid of `dampings` values by `acceptance`.
 
-    Rows lie on `rows` (interior and face rows in all, each with its own lambda). A round ends when
-    `patience` steps together lower the loss by less than `tolerance`, or when the loss on rows that
-    are held out exceeds that on its own by the factor `overfit`: the network has learnt its sample.
-    The next round redraws a share of the interior rows, points and lambda alike, where the residual
-    is large (RAD). It is over when a round settles and other rows would not help: its own have not
-    been learnt by heart, or the round before settled as low. The parameters with the lowest loss on
-    held-out rows are the result. No step is longer than `stride` times the parameters: a bold one
+    Rows lie on `sampling` (interior and face rows in all, each with its own lambda). A round ends
+    by stagnation, when `patience` steps together lower the loss by less than the share `tolerance`,
+    or by overfitting, when the loss on held-out rows exceeds that on its own by the factor
+    `overfit`. The next round resamples a share `resample` of the interior rows, points and lambda
+    alike, where the residual is large (RAD, Wu et al. 2023). It is over when a round stagnates and
+    other rows would not help: its own are not overfitted, or the round before stagnated as low. The
+    parameters with the lowest loss on held-out rows are the result. A loss of ROUNDING times the
+    first one is the end, too: nothing is left of the residual but rounding.
+
+    No step is longer than the trust-region `radius` times the norm of the parameters: a long one
     that lowers the loss can still throw a network where its units oscillate or saturate, and
-    nothing after it gets out of there. `solver` is one of lcpinn.optimiser.ladder, or `auto`: QR on
-    a CPU, two-level Cholesky on an accelerator.
-
-    With `roam` a round does not mind at first how high the loss is. Parameters that matter little
-    have far to go, and the lower the loss, the narrower the curved valley that they must stay in:
-    a descent that never rises reaches it early and crawls. What a roaming round lowers is the loss
-    within reach, that which a step would leave if the rows were linear. The actual one is curvature
-    of the last step for the most part, which the next removes, and all that limits a step is its
-    stride. When `patience` steps no longer lower what is within reach by a third, or the time or
-    the steps are nearly up, the round descends there in a handful of steps.
-
-    With `slack` instead a step may raise the loss by up to so many times, all along: the same idea
-    with less of it, and `patience` has to outlast the time before the loss falls.
-
-    A loss of ROUNDING times the first one is the end: nothing is left of the residual but rounding.
-
-    With `early` the first round sees only so many rows for every parameter, a part of all of them;
-    when it has learnt these, or settled, the others join. Fewer than one are steps in sample space.
+    nothing after it gets out of there. `solver` is one of lcpinn.optimiser.damping, or `auto`: QR
+    on a CPU, two-level Cholesky on an accelerator.
     """
 
-    rows: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
+    sampling: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
+    acceptance: Acceptance = GainRatio()
     steps: int = 400
     rounds: int = 20
-    redraw: float = 0.5
+    resample: float = 0.5
     overfit: float = 2.0
     solver: str = "auto"
-    ladder: int = 9
-    threshold: float = 0.1
-    stride: float = 0.1
-    slack: float = 0.0
-    roam: bool = False
-    corrections: int = 2
+    dampings: int = 9
+    radius: float = 0.1
     patience: int = 6
     tolerance: float = 0.05
     seconds: float | None = None
     block: int = 5
-    early: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("GaussNewton", "solver", self.solver, ("auto", *SOLVERS))
 
     def build(self, setup: Setup) -> Stage:
-        deadline = None if self.seconds is None else time.monotonic() + self.seconds
         problem = setup.problem
         held_out = setup.fixed(setup.held_out)
-        memory = setup.weighting.init(problem.family, held_out, jax.random.PRNGKey(0))
-        if jax.tree.leaves(memory):
-            kind = type(setup.weighting).__name__
-            raise LcpinnError(
-                f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights"
-            )
+        _check_weighting(setup, held_out)
+        batch = setup.fixed(self.sampling)
+        check_one_point_per_lambda(batch)
         measure = jax.jit(partial(_measure, setup))
-        batch = setup.fixed(self.rows)
-        few = self._few(setup, batch)
+        resampled = jax.jit(partial(_resampled, self, setup))
+        validated = jax.jit(partial(_validated, setup, held_out))
+        clock = Clock(self.seconds)
 
-        def init(params: Params, key: Array) -> State:
-            scales, first = measure(params, batch)
-            return {
-                "params": params,
-                "batch": batch,
-                "scales": scales,
-                "first": first,
-                "damping": jnp.zeros((), problem.dtype),  # zero: the first step chooses
-                "loss": jnp.asarray(jnp.inf, problem.dtype),
-                "recent": jnp.full(self.patience, jnp.inf, problem.dtype),  # lowest until then
-                "best": params,
-                "held_out": jnp.full((3,), jnp.inf, problem.dtype),  # now, best, last settled
-                "early": jnp.asarray(bool(few)),
-                "roaming": jnp.asarray(self.roam),
-                "pace": jnp.zeros(()),  # seconds for a step
-                "round": jnp.zeros((), jnp.int32),
-                "step": jnp.zeros((), jnp.int32),
-                "key": key,
-            }
+        def first(params: Params, key: Array) -> GaussNewtonState:
+            scales, loss = measure(params, batch)
+            infinite = jnp.asarray(jnp.inf, problem.dtype)
+            return GaussNewtonState(
+                params=params,
+                batch=batch,
+                scales=scales,
+                initial_loss=loss,
+                damping=jnp.zeros((), problem.dtype),
+                loss=infinite,
+                history=jnp.full(self.patience, jnp.inf, problem.dtype),
+                best=params,
+                held_out=HeldOut(infinite, infinite, infinite),
+                exploring=jnp.asarray(self.acceptance.explores),
+                step_seconds=jnp.zeros(()),
+                round=jnp.zeros((), jnp.int32),
+                step=jnp.zeros((), jnp.int32),
+                key=key,
+            )
 
-        run, begin = self._programs(setup, few, init)
-        fresh = jax.jit(partial(_redraw, self, setup))
-        compare = jax.jit(partial(_compare, setup, held_out))
+        @cache
+        def program() -> Callable[[], Any]:
+            """Many steps, compiled in the background from the first call on."""
+            key = jax.random.PRNGKey(0)
+            like = jax.eval_shape(first, jax.eval_shape(problem.init, key), key)
+            steps = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
+            return in_background(steps.lower(like, jax.ShapeDtypeStruct((), jnp.int32)))
 
-        def advance(state: State) -> tuple[State, Info]:
+        def init(params: Params, key: Array) -> GaussNewtonState:
+            clock.start()
+            program()
+            return first(params, key)
+
+        def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
-                state = _all_rows(self, state) if bool(state["early"]) else fresh(state)
-            left, pace = float(self.steps - int(state["step"])), float(state["pace"])
-            if deadline is not None and pace:
-                left = min(left, max((deadline - time.monotonic()) / pace, 1.0))
-            num = min(self.block, round(left))
-            state = _descending(state) if left < DESCENT else state
-            program = (begin if bool(state["early"]) else run)()
+                state = resampled(state)
+            remaining = self._steps_remaining(state, clock)
+            if remaining < self.acceptance.descent:
+                state = _descending(state)
             with blas_threads():
-                state, loss = _timed(program, state, num)
-            if not np.isfinite(float(loss)):
-                raise LcpinnError(problem.blame(state["params"], state["batch"]))
-            state = compare(state)
-            info = {
-                "loss": loss,
-                "validation": state["held_out"][0],
-                "damping": state["damping"],
-                "round": state["round"] + 1,
-                "exact": _exact(state),
-            }
-            if deadline is not None:
-                info["seconds_left"] = max(deadline - time.monotonic(), 0.0)
-            return state, info
+                state = _timed(program()(), state, min(self.block, round(remaining)))
+            if not np.isfinite(float(state.loss)):
+                raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
+            state = validated(state)
+            return state, self._info(state, clock)
 
-        def stopped(state: State, info: Info) -> str | None:
-            step, held = int(state["step"]), np.asarray(state["held_out"])
-            if step >= self.steps:
-                return f"{self.steps} steps done"
-            if deadline is not None and time.monotonic() > deadline:
-                return f"the time is up ({self.seconds:g} s) after {step} steps"
-            if _exact(state) and self._round_over(state):
-                return f"nothing but rounding is left after {step} steps"
-            if (
-                not bool(state["early"])
-                and self._settled(state)
-                and (
-                    held[0] > 0.7 * held[2]
-                    or int(state["round"]) + 1 >= self.rounds
-                    or not self._learnt(state)
-                )
-            ):
-                return f"settled after {step} steps, {int(state['round']) + 1} rounds"
-            return None
+        def stopped(state: GaussNewtonState, info: Info) -> Stop | None:
+            return self._stopped(state, clock)
 
-        def finish(state: State) -> tuple[Params, str]:
-            return state["best"], f"held-out loss {float(state['held_out'][1]):.2e}"
+        def finish(state: GaussNewtonState) -> tuple[Params, str]:
+            return state.best, f"held-out loss {float(state.held_out.best):.2e}"
 
         return Stage(self.steps, init, advance, stopped, finish)
 
-    def _programs(
-        self, setup: Setup, few: dict[str, int], init: Callable[[Params, Array], State]
-    ) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """Steps on all rows and on a few, compiled while the first state is made."""
-        key = jax.random.PRNGKey(0)
-        like = jax.eval_shape(init, jax.eval_shape(setup.problem.init, key), key)
-        num = jax.ShapeDtypeStruct((), jnp.int32)
+    # Rounds.
 
-        def program(few: dict[str, int]) -> Callable[[], Any]:
-            steps = jax.jit(partial(_run, self, setup, few), compiler_options=_compiler_options())
-            return in_background(steps.lower(like, num))
+    def _steps_remaining(self, state: GaussNewtonState, clock: Clock) -> float:
+        """By their number and by the clock; one more in any case."""
+        remaining, each = float(self.steps - int(state.step)), float(state.step_seconds)
+        return min(remaining, max(clock.remaining() / each, 1.0)) if each else remaining
 
-        first = program(few)
-        return (program({}) if few else first), first
+    def _info(self, state: GaussNewtonState, clock: Clock) -> Info:
+        info: Info = {
+            "loss": state.loss,
+            "validation": state.held_out.current,
+            "damping": state.damping,
+            "round": state.round + 1,
+        }
+        return (
+            info if self.seconds is None else {**info, "seconds_left": max(clock.remaining(), 0.0)}
+        )
 
-    def _few(self, setup: Setup, batch: Batch) -> dict[str, int]:
-        """How many rows of every place an early step sees; none where that would save little."""
-        num = {where: points.coordinates.shape[0] for where, points in batch.items()}
-        shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
-        share = self.early * sum(leaf.size for leaf in jax.tree.leaves(shapes)) / sum(num.values())
-        if not 0 < share < 0.5:
-            return {}
-        return {where: max(1, round(share * count)) for where, count in num.items()}
+    def _stopped(self, state: GaussNewtonState, clock: Clock) -> Stop | None:
+        step, rounds = int(state.step), int(state.round) + 1
+        if step >= self.steps:
+            return Stop(StopReason.STEPS, f"{self.steps} steps done")
+        if clock.remaining() < 0:
+            text = f"the time is up ({self.seconds:g} s) after {step} steps"
+            return Stop(StopReason.TIME, text)
+        if state.at_rounding and self._round_over(state):
+            text = f"nothing but rounding is left after {step} steps"
+            return Stop(StopReason.ROUNDING, text)
+        held_out = state.held_out
+        useless = float(held_out.current) > NO_GAIN * float(held_out.stagnated)
+        last = useless or rounds >= self.rounds or not self._overfitted(state)
+        if last and self._stagnated(state):
+            return Stop(StopReason.STAGNATION, f"stagnated after {step} steps, {rounds} rounds")
+        return None
 
-    def _round_over(self, state: State) -> bool:
-        known = np.isfinite(np.asarray(state["recent"])[0]) and not bool(state["roaming"])
-        return self._settled(state) or bool(known and self._learnt(state))
+    def _round_over(self, state: GaussNewtonState) -> bool:
+        judged = np.isfinite(np.asarray(state.history)[0]) and not bool(state.exploring)
+        return self._stagnated(state) or bool(judged and self._overfitted(state))
 
-    def _learnt(self, state: State) -> bool:
-        """Whether these rows have been learnt by heart, so that others would tell something new."""
-        return float(state["held_out"][0]) > self.overfit * float(state["loss"])
+    def _overfitted(self, state: GaussNewtonState) -> bool:
+        """Whether these rows are fitted better than others, so that others would help."""
+        resampling = "interior" in state.batch
+        return resampling and float(state.held_out.current) > self.overfit * float(state.loss)
 
-    def _settled(self, state: State) -> bool:
+    def _stagnated(self, state: GaussNewtonState) -> bool:
         """Whether the last steps together gained too little to go on with these rows."""
-        recent = np.asarray(state["recent"])
-        if float(state["damping"]) > LARGEST_DAMPING:
+        if float(state.damping) > LARGEST_DAMPING:
             return True
-        return bool(np.isfinite(recent[0]) and recent[-1] > (1 - self.tolerance) * recent[0])
+        history = np.asarray(state.history)
+        return bool(np.isfinite(history[0]) and history[-1] > (1 - self.tolerance) * history[0])
 
     def solver_here(self) -> str:
         if self.solver != "auto":
             return self.solver
         return "qr" if jax.default_backend() == "cpu" else "two-level"
 
+    # As a part of a protocol.
 
-def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[dict[str, Array], Array]:
+    def shrunk(self) -> GaussNewton:
+        few = replace(self.sampling, interior=48, face=16)
+        return replace(self, sampling=few, steps=4, block=4, dampings=3, seconds=None)
+
+    def budget(self) -> tuple[str, float]:
+        return ("steps", self.steps) if self.seconds is None else ("seconds", self.seconds)
+
+    def points(self, sampling: Sampling | None) -> Sampling | None:
+        del sampling
+        return self.sampling
+
+
+def _check_weighting(setup: Setup, batch: Batch) -> None:
+    memory = setup.weighting.init(setup.problem.family, batch, jax.random.PRNGKey(0))
+    if jax.tree.leaves(memory):
+        kind = type(setup.weighting).__name__
+        raise LcpinnError(f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights")
+
+
+def _rows(setup: Setup, params: Params, batch: Batch, scales: RowScales) -> Array:
+    """The equilibrated rows."""
+    scale = equilibrating(setup.problem, scales)
+    return weighted_rows(setup.problem, setup.weighting, params, batch, scale)
+
+
+def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Array]:
     """The rows' scales at a start, and the loss there."""
-    scales = row_scales(setup, params, batch)
-    return scales, jnp.sum(scaled_rows(setup, params, batch, scales) ** 2)
-
-
-def _exact(state: State) -> bool:
-    """Whether nothing but rounding is left on rows that no step has seen."""
-    return bool(state["held_out"][1] <= ROUNDING * state["first"])
+    scales = row_scales(setup.problem, setup.weighting, params, batch)
+    return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
 
 
 def _compiler_options() -> dict[str, Any] | None:
@@ -234,107 +271,86 @@ def _compiler_options() -> dict[str, Any] | None:
     return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
 
 
-def _part(points: Points, num: int, key: Array) -> Points:
-    """So many of the points, at random."""
-    total = points.coordinates.shape[0]
-    chosen = jax.random.permutation(key, total)[:num]
-    part = jax.tree.map(lambda a: a[chosen], points)
-    return part._replace(quadrature=part.quadrature * (total / num))
-
-
-def _all_rows(self: GaussNewton, state: State) -> State:
-    """The early steps are over: a round begins with all rows."""
-    recent, roaming = jnp.full_like(state["recent"], jnp.inf), jnp.asarray(self.roam)
-    return {**state, "early": jnp.zeros_like(state["early"]), "recent": recent, "roaming": roaming}
 
 
 def _timed(
-    program: Callable[..., tuple[State, Array]], state: State, num: int
-) -> tuple[State, Array]:
+    program: Callable[..., GaussNewtonState], state: GaussNewtonState, num: int
+) -> GaussNewtonState:
     """So many steps, and in the state how long each took."""
-    before, began = int(state["step"]), time.monotonic()
-    state, loss = jax.block_until_ready(program(state, jnp.asarray(num, jnp.int32)))
-    pace = (time.monotonic() - began) / max(int(state["step"]) - before, 1)
-    return {**state, "pace": jnp.asarray(pace, state["pace"].dtype)}, loss
+    before, began = int(state.step), time.monotonic()
+    state = jax.block_until_ready(program(state, jnp.asarray(num, jnp.int32)))
+    seconds = (time.monotonic() - began) / max(int(state.step) - before, 1)
+    return state._replace(step_seconds=jnp.asarray(seconds, state.step_seconds.dtype))
 
 
-def _descending(state: State) -> State:
-    """The time for roaming is over."""
-    if not bool(state["roaming"]):
+def _descending(state: GaussNewtonState) -> GaussNewtonState:
+    """The time for exploring is over: from here on it is the loss that counts."""
+    if not bool(state.exploring):
         return state
-    recent = jnp.full_like(state["recent"], jnp.inf)
-    return {**state, "roaming": jnp.zeros_like(state["roaming"]), "recent": recent}
+    history = jnp.full_like(state.history, jnp.inf)
+    return state._replace(exploring=jnp.zeros_like(state.exploring), history=history)
 
 
-def _run(
-    self: GaussNewton, setup: Setup, few: dict[str, int], state: State, num: Array
-) -> tuple[State, Array]:
-    """`num` steps on the state's rows, or so many of them; less when the round has settled."""
-    batch, scales = state["batch"], state["scales"]
-    for where, count in few.items():
-        batch = {**batch, where: _part(batch[where], count, state["key"])}
-    flat, unravel = ravel_pytree(state["params"])
+def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -> GaussNewtonState:
+    """`num` steps on the state's rows; less when the round has stagnated."""
+    problem, batch, scales = setup.problem, state.batch, state.scales
+    theta, unravel = ravel_pytree(state.params)
+    scale = equilibrating(problem, scales)
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        theta, damping, _, recent, roaming, count = carry
-        taken = ladder_step(
-            lambda v: scaled_rows(setup, unravel(v), batch, scales),
-            lambda v: rows_and_jacobian(setup, unravel, v, batch, scales),
+        theta, damping, _, history, exploring, count = carry
+        taken = levenberg_marquardt_step(
+            lambda v: _rows(setup, unravel(v), batch, scales),
+            lambda v: rows_and_jacobian(problem, setup.weighting, unravel, v, batch, scale),
             theta,
             damping,
-            num=self.ladder,
-            threshold=self.threshold,
-            stride=self.stride,
-            slack=self.slack,
-            roaming=roaming if self.roam else None,
+            self.acceptance,
+            num=self.dampings,
             solver=self.solver_here(),
-            corrections=self.corrections,
+            radius=self.radius,
+            exploring=exploring,
         )
-        merit = jnp.where(roaming, taken.reachable, taken.loss)
-        recent = jnp.append(recent[1:], jnp.minimum(recent[-1], merit))
-        there = roaming & jnp.isfinite(recent[0]) & (recent[-1] > (1 - ROAM) * recent[0])
-        recent = jnp.where(there, jnp.inf, recent)  # from here on it is the loss that counts
-        return taken.theta, taken.damping, taken.loss, recent, roaming & ~there, count + 1
+        merit = jnp.where(exploring, taken.model_loss, taken.loss)
+        history = jnp.append(history[1:], jnp.minimum(history[-1], merit))
+        explored = exploring & self.acceptance.explored(history)
+        history = jnp.where(explored, jnp.inf, history)  # from here on it is the loss that counts
+        return taken.theta, taken.damping, taken.loss, history, exploring & ~explored, count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:
-        _, damping, _, recent, _, count = carry
-        gained = recent[-1] <= (1 - self.tolerance) * recent[0]
-        return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(recent[0]))
+        _, damping, _, history, _, count = carry
+        gained = history[-1] <= (1 - self.tolerance) * history[0]
+        return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(history[0]))
 
-    begin = (flat, *(state[name] for name in ("damping", "loss", "recent", "roaming")))
+    begin = (theta, state.damping, state.loss, state.history, state.exploring)
     begin = (*begin, jnp.zeros((), jnp.int32))
-    theta, damping, loss, recent, roaming, count = jax.lax.while_loop(going, step, begin)
-    after = {
-        **state,
-        "params": unravel(theta),
-        "damping": damping,
-        "loss": loss,
-        "recent": recent,
-        "roaming": roaming,
-        "step": state["step"] + count,
-    }
-    return after, loss
-
-
-def _compare(setup: Setup, held_out: Batch, state: State) -> State:
-    """Keep the parameters with the lowest loss on rows that no step has seen."""
-    now = jnp.sum(scaled_rows(setup, state["params"], held_out, state["scales"]) ** 2)
-    _, best, settled = state["held_out"]
-    better = now < best
-    kept = jax.tree.map(
-        lambda new, old: jnp.where(better, new, old), state["params"], state["best"]
+    theta, damping, loss, history, exploring, count = jax.lax.while_loop(going, step, begin)
+    return state._replace(
+        params=unravel(theta),
+        damping=damping,
+        loss=loss,
+        history=history,
+        exploring=exploring,
+        step=state.step + count,
     )
-    return {**state, "best": kept, "held_out": jnp.stack([now, jnp.minimum(now, best), settled])}
 
 
-def _redraw(self: GaussNewton, setup: Setup, state: State) -> State:
+def _validated(setup: Setup, held_out: Batch, state: GaussNewtonState) -> GaussNewtonState:
+    """Keep the parameters with the lowest loss on rows that no step has seen."""
+    current = jnp.sum(_rows(setup, state.params, held_out, state.scales) ** 2)
+    better = current < state.held_out.best
+    best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state.params, state.best)
+    lowest = jnp.minimum(current, state.held_out.best)
+    return state._replace(best=best, held_out=state.held_out._replace(current=current, best=lowest))
+
+
+def _resampled(self: GaussNewton, setup: Setup, state: GaussNewtonState) -> GaussNewtonState:
     """Start a round: replace a share of the interior rows where candidates have large residuals."""
     family, dtype = setup.problem.family, setup.problem.dtype
-    key = jax.random.fold_in(state["key"], state["round"])
+    key = jax.random.fold_in(state.key, state.round)
     first, second = jax.random.split(key)
-    points = state["batch"]["interior"]
+    points = state.batch["interior"]
     total = points.coordinates.shape[0]
-    num = int(self.redraw * total)
+    num = int(self.resample * total)
     candidates = scatter(family, 4 * num, first, dtype)
     chosen = redraw(second, candidates.coordinates, _scores(setup, state, candidates), num)
     candidates = candidates._replace(quadrature=jnp.full((4 * num, 1), 1 / total, dtype))
@@ -342,23 +358,20 @@ def _redraw(self: GaussNewton, setup: Setup, state: State) -> State:
     renewed = jax.tree.map(
         lambda old, new: jnp.concatenate([old[: total - num], new[chosen]]), points, candidates
     )
-    batch = {**state["batch"], "interior": renewed}
-    settled = state["recent"][-1] > (1 - self.tolerance) * state["recent"][0]
-    return {
-        **state,
-        "batch": batch,
-        "round": state["round"] + 1,
-        "roaming": jnp.full_like(state["roaming"], self.roam),
-        "recent": jnp.full_like(state["recent"], jnp.inf),
-        "held_out": state["held_out"]
-        .at[2]
-        .set(jnp.where(settled, state["held_out"][0], state["held_out"][2])),
-        "damping": jnp.clip(state["damping"], max=1e-2) * 10,
-    }
+    stagnated = state.history[-1] > (1 - self.tolerance) * state.history[0]
+    last = jnp.where(stagnated, state.held_out.current, state.held_out.stagnated)
+    return state._replace(
+        batch={**state.batch, "interior": renewed},
+        round=state.round + 1,
+        exploring=jnp.full_like(state.exploring, self.acceptance.explores),
+        history=jnp.full_like(state.history, jnp.inf),
+        held_out=state.held_out._replace(stagnated=last),
+        damping=jnp.clip(state.damping, max=1e-2) * 10,
+    )
 
 
-def _scores(setup: Setup, state: State, candidates: Points) -> Array:
-    """The size of the scaled residual at every candidate."""
+def _scores(setup: Setup, state: GaussNewtonState, candidates: Points) -> Array:
+    """The size of the equilibrated residual at every candidate."""
     alone = {"interior": candidates._replace(quadrature=jnp.ones_like(candidates.quadrature))}
-    rows = scaled_rows(setup, state["params"], alone, state["scales"])
+    rows = _rows(setup, state.params, alone, state.scales)
     return jnp.sqrt(jnp.sum(rows.reshape(-1, candidates.coordinates.shape[0]) ** 2, axis=0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,23 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep, objective
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
 from lcpinn.spec import spec
 
 
+class LBFGSState(NamedTuple):
+    """Where a run stands; `stalled` counts steps that gained nothing."""
+
+    params: Params
+    memory: Any
+    step: Array
+    stalled: Array
+    loss: Array
+    gradient: Array  # its norm
+
+
 @spec
-class LBFGS:
+class LBFGS(Phase):
     """Liu and Nocedal (1989) with a zoom line search (Nocedal and Wright, algorithm 3.6).
 
     It needs a deterministic objective, so points and lambdas are frozen. It stops when the gradient
@@ -41,67 +53,82 @@ class LBFGS:
 
         slope = jax.jit(jax.grad(loss))
 
-        def init(params: Params, key: Array) -> State:
+        def init(params: Params, key: Array) -> LBFGSState:
             del key  # nothing here is random
             # Optax starts with weakly typed scalars; left so, the second call would compile again.
             memory = optimiser.init(params)
             strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), memory)
-            return {
-                "params": params,
-                "memory": strong,
-                "step": jnp.zeros((), jnp.int32),
-                "stalled": jnp.zeros((), jnp.int32),
-                "loss": loss(params),
-                "gradient": optax.tree.norm(slope(params)),
-            }
+            return LBFGSState(
+                params=params,
+                memory=strong,
+                step=jnp.zeros((), jnp.int32),
+                stalled=jnp.zeros((), jnp.int32),
+                loss=loss(params),
+                gradient=optax.tree.norm(slope(params)),
+            )
 
-        def step(state: State) -> State:
-            params = state["params"]
+        def step(state: LBFGSState) -> LBFGSState:
+            params = state.params
             at: Any
-            at, gradient = optax.value_and_grad_from_state(loss)(params, state=state["memory"])
+            at, gradient = optax.value_and_grad_from_state(loss)(params, state=state.memory)
             updates, memory = optimiser.update(
-                gradient, state["memory"], params, value=at, grad=gradient, value_fn=loss
+                gradient, state.memory, params, value=at, grad=gradient, value_fn=loss
             )
             params = optax.apply_updates(params, updates)
             after: Any = optax.tree.get(memory, "value")
             gained = at - after > jnp.finfo(at.dtype).eps * jnp.abs(at)
-            return {
-                "params": params,
-                "memory": memory,
-                "step": state["step"] + 1,
-                "stalled": jnp.where(gained, 0, state["stalled"] + 1),
-                "loss": after,
-                "gradient": optax.tree.norm(optax.tree.get(memory, "grad")),
-            }
+            return LBFGSState(
+                params=params,  # pyright: ignore[reportArgumentType]
+                memory=memory,
+                step=state.step + 1,
+                stalled=jnp.where(gained, 0, state.stalled + 1),
+                loss=after,
+                gradient=optax.tree.norm(optax.tree.get(memory, "grad")),
+            )
 
-        def run(state: State) -> tuple[State, Info]:
-            end = jnp.minimum(state["step"] + self.block, self.steps)
+        def run(state: LBFGSState) -> tuple[LBFGSState, Info]:
+            end = jnp.minimum(state.step + self.block, self.steps)
 
-            def going(s: State) -> Array:
-                return (s["step"] < end) & jnp.isfinite(s["loss"]) & ~self._over(s)
+            def going(s: LBFGSState) -> Array:
+                return (s.step < end) & jnp.isfinite(s.loss) & ~self._over(s)
 
             state = jax.lax.while_loop(going, step, state)
-            return state, {"loss": state["loss"], "terms": value(state["params"])[1]}
+            return state, {"loss": state.loss, "terms": value(state.params)[1]}
 
         compiled = jax.jit(run)
 
-        def advance(state: State) -> tuple[State, Info]:
+        def advance(state: LBFGSState) -> tuple[LBFGSState, Info]:
             state, info = compiled(state)
-            if not np.isfinite(float(state["loss"])):
-                raise LcpinnError(setup.problem.blame(state["params"], batch))
+            if not np.isfinite(float(state.loss)):
+                raise LcpinnError(diagnose(state))
             return state, info
 
-        return Stage(self.steps, init, advance, self._stopped, keep, run)
+        def diagnose(state: LBFGSState) -> str:
+            return setup.problem.describe_nonfinite(state.params, batch)
 
-    def _over(self, state: State) -> Array:
-        flat = state["gradient"] <= self.gradient_tolerance
-        return flat | (state["stalled"] >= self.patience)
+        return Stage(self.steps, init, advance, self._stopped, keep, run, diagnose)
 
-    def _stopped(self, state: State, info: Info) -> str | None:
-        step = int(state["step"])
-        if float(state["gradient"]) <= self.gradient_tolerance:
-            return f"gradient {float(state['gradient']):.1e} within tolerance after {step} steps"
-        if int(state["stalled"]) >= self.patience:
-            precision = np.asarray(state["loss"]).dtype
-            return f"no decrease left in {precision} after {step} steps"
-        return f"{self.steps} steps done" if step >= self.steps else None
+    def _over(self, state: LBFGSState) -> Array:
+        flat = state.gradient <= self.gradient_tolerance
+        return flat | (state.stalled >= self.patience)
+
+    def _stopped(self, state: LBFGSState, info: Info) -> Stop | None:
+        step, gradient = int(state.step), float(state.gradient)
+        if not np.isfinite(float(state.loss)):
+            return None  # which `advance` reports
+        if gradient <= self.gradient_tolerance:
+            text = f"gradient {gradient:.1e} within tolerance after {step} steps"
+            return Stop(StopReason.GRADIENT, text)
+        if int(state.stalled) >= self.patience:
+            text = f"no decrease left in {np.asarray(state.loss).dtype} after {step} steps"
+            return Stop(StopReason.PRECISION, text)
+        if step >= self.steps:
+            return Stop(StopReason.STEPS, f"{self.steps} steps done")
+        return None
+
+    @property
+    def mappable(self) -> bool:
+        return True
+
+    def shrunk(self) -> LBFGS:
+        return replace(self, steps=4, block=4)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,30 +12,54 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.certificate import Estimate, worst_case
+from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, State
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop
+from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
-FIRST_MARK = 30  # steps before which no start is said to crawl
+FIRST_MARK = 30  # steps before which no start is said to stagnate
+
+Judge = Callable[[Params], Estimate]
+
+
+class RestartsState(NamedTuple):
+    """The start that runs now, how far it was when last looked at, and the best of those before."""
+
+    first: Params  # the given ones, which the first start begins from
+    key: Array
+    step: Array  # of all starts
+    inner: Any
+    start: Array  # the number of the start, counted from zero
+    mark_step: Array
+    mark_loss: Array
+    seconds_at_begin: Array  # left when this start began
+    best: Any  # the inner state
+    best_loss: Array
+    error: Array  # of the best one, where it can be estimated
+
+    @property
+    def params(self) -> Params:
+        return self.inner.params
 
 
 @spec
-class Restarts:
+class Restarts(Phase):
     """Several starts of another phase; the result is that with the lowest held-out loss.
 
     First `starts` initialisations are tried for `trial` steps, and the best one is run to its end:
     one start in four of a small network can be far worse than the others, and says so early. When
-    it settles, or crawls (while its steps grow by half, the loss falls by less than `gain`), the
+    it is over, or stagnates (while its steps grow by half, the loss falls by less than `gain`), the
     next start follows, `most` in all, if the time that is left would take that one as far. All of
     them share one compiled program.
 
     In an initial-value problem with one or two coordinates a wrong solution can have a small
     residual: the error that the residual leads to is estimated there (lcpinn.certificate), decides
-    between starts, and one above `doubt` does not pass as settled: further starts follow as long as
-    there is time. Where it cannot be told, by a front for instance, the held-out loss decides.
+    between starts, and one above `doubt` does not pass: further starts follow as long as there is
+    time. Where it cannot be told, by a front for instance, the held-out loss decides.
     """
 
-    phase: Any
+    phase: Phase
     starts: int = 2
     trial: int = 30
     most: int = 12
@@ -42,51 +67,59 @@ class Restarts:
     doubt: float = 1e-2
 
     def build(self, setup: Setup) -> Stage:
-        inner: Stage = self.phase.build(setup)
+        inner = self.phase.build(setup)
         draw = jax.jit(setup.problem.init)
         judge = worst_case(setup.problem)
+        infinite = jnp.asarray(np.inf, setup.problem.dtype)
+        unmarked = {
+            "mark_step": jnp.zeros((), jnp.int32),
+            "mark_loss": infinite,
+            "seconds_at_begin": infinite,
+        }
 
-        def begin(state: State, start: int) -> State:
-            """The given parameters are the first start; the others are drawn."""
-            own = jax.random.fold_in(state["key"], start)
-            now = inner.init(state["params"] if start == 0 else draw(own), own)
-            return {**state, "now": now, "start": jnp.asarray(start, jnp.int32), **unmarked}
+        def init(params: Params, key: Array) -> RestartsState:
+            begun = inner.init(params, jax.random.fold_in(key, 0))
+            if not hasattr(begun, "held_out"):
+                kind = type(self.phase).__name__
+                raise LcpinnError(f"Restarts compares held-out losses, and {kind} has none")
+            zero = jnp.zeros((), jnp.int32)
+            best = {"best": begun, "best_loss": infinite, "error": infinite}
+            return RestartsState(params, key, zero, begun, zero, **unmarked, **best)
 
-        worst = jnp.asarray(np.inf, setup.problem.dtype)
-        unmarked = {"mark": jnp.stack([0 * worst, worst]), "began": worst}
+        def begin(state: RestartsState, start: int) -> RestartsState:
+            """Another start, from parameters of its own."""
+            own = jax.random.fold_in(state.key, start)
+            begun = inner.init(draw(own), own)
+            return state._replace(inner=begun, start=jnp.asarray(start, jnp.int32), **unmarked)
 
-        def init(params: Params, key: Array) -> State:
-            state = begin({"params": params, "key": key, "step": jnp.zeros((), jnp.int32)}, 0)
-            return {**state, "best": state["now"], "best_loss": worst, "error": worst}
-
-        def advance(state: State) -> tuple[State, Info]:
-            before = int(state["now"]["step"])
-            now, info = inner.advance(state["now"])
-            state = {**state, "now": now, "step": state["step"] + (int(now["step"]) - before)}
-            over = inner.stopped(now, info) is not None
-            state, crawls = self._watch(state, info)
-            if self._trying(state) and (over or int(now["step"]) >= self.trial):
+        def advance(state: RestartsState) -> tuple[RestartsState, Info]:
+            before = int(state.inner.step)
+            after, info = inner.advance(state.inner)
+            state = state._replace(inner=after, step=state.step + (int(after.step) - before))
+            over = inner.stopped(after, info) is not None
+            state, stagnates = self._watch(state, info)
+            if self._trying(state) and (over or int(after.step) >= self.trial):
                 state = _remember(state, judge)
-                following = int(state["start"]) + 1
-                resumed = {**state, "now": state["best"], "start": state["start"] + 1, **unmarked}
+                following = int(state.start) + 1
+                resumed = state._replace(inner=state.best, start=state.start + 1, **unmarked)
                 state = begin(state, following) if following < self.starts else resumed
-            elif over or (crawls and self._further(state, info)):
+            elif over or (stagnates and self._further(state, info)):
                 state = _remember(state, judge)
                 if self._further(state, info):
-                    state = begin(state, int(state["start"]) + 1)
+                    state = begin(state, int(state.start) + 1)
             return state, {**info, "start": self._tried(state)}
 
-        def stopped(state: State, info: Info) -> str | None:
-            # While starts are tried only the clock may end it: a start that settles is judged.
-            reason = inner.stopped(state["now"], info)
-            if reason and self._trying(state) and float(info.get("seconds_left", 1.0)) > 0:
+        def stopped(state: RestartsState, info: Info) -> Stop | None:
+            # While starts are tried only the clock may end it: a start that is over is judged.
+            stop = inner.stopped(state.inner, info)
+            if stop is None or (self._trying(state) and float(info.get("seconds_left", 1.0)) > 0):
                 return None
-            return reason and f"{reason} of the last start, {int(state['step'])} in all"
+            return Stop(stop.reason, f"{stop} of the last start, {int(state.step)} in all")
 
-        def finish(state: State) -> tuple[Params, str]:
+        def finish(state: RestartsState) -> tuple[Params, str]:
             state = _remember(state, judge)
-            params, note = inner.finish(state["best"])
-            error = float(state["error"])
+            params, note = inner.finish(state.best)
+            error = float(state.error)
             if np.isfinite(error):
                 note += f", estimated error {error:.1e}" + " (doubtful)" * (error > self.doubt)
             return params, f"{note}, best of {self._tried(state)} starts"
@@ -94,43 +127,60 @@ class Restarts:
         total = inner.total + (self.starts - 1) * self.trial
         return Stage(total, init, advance, stopped, finish)
 
-    def _trying(self, state: State) -> bool:
-        return int(state["start"]) < self.starts
+    def _trying(self, state: RestartsState) -> bool:
+        return int(state.start) < self.starts
 
-    def _tried(self, state: State) -> int:
+    def _tried(self, state: RestartsState) -> int:
         """How many starts there have been: going on with the best one is none of its own."""
-        return int(state["start"]) + self._trying(state)
+        return int(state.start) + self._trying(state)
 
-    def _watch(self, state: State, info: Info) -> tuple[State, bool]:
-        """Mark how far this start is whenever its steps have grown by half; whether it crawls."""
-        steps, before = np.asarray(state["mark"])
-        now, step = float(state["now"]["held_out"][1]), int(state["now"]["step"])
-        if "seconds_left" in info and not np.isfinite(state["began"]):
+    def _watch(self, state: RestartsState, info: Info) -> tuple[RestartsState, bool]:
+        """Mark how far a start is whenever its steps have grown by half; whether it stagnates."""
+        loss, step = state.inner.held_out.best, int(state.inner.step)
+        if "seconds_left" in info and not np.isfinite(state.seconds_at_begin):
             # After its first call: that one may have compiled.
-            state = {**state, "began": jnp.asarray(info["seconds_left"], state["began"].dtype)}
-        if step < max(1.5 * steps, FIRST_MARK):
+            seconds = jnp.asarray(info["seconds_left"], state.seconds_at_begin.dtype)
+            state = state._replace(seconds_at_begin=seconds)
+        if step < max(1.5 * int(state.mark_step), FIRST_MARK):
             return state, False
-        mark = jnp.asarray([step, now], state["mark"].dtype)
-        return {**state, "mark": mark}, now > before / self.gain
+        before, dtype = float(state.mark_loss), state.mark_loss.dtype
+        mark = {"mark_step": jnp.asarray(step, jnp.int32), "mark_loss": jnp.asarray(loss, dtype)}
+        return state._replace(**mark), float(loss) > before / self.gain
 
-    def _further(self, state: State, info: Info) -> bool:
+    def _further(self, state: RestartsState, info: Info) -> bool:
         """Whether there is time, and leave, for one more start."""
-        if "seconds_left" not in info or info.get("exact"):
+        if "seconds_left" not in info or state.inner.at_rounding:
             return False
-        left = float(info["seconds_left"])
-        if np.isfinite(float(state["error"])) and float(state["error"]) > self.doubt:
-            return left > 0
-        return int(state["start"]) < self.most and left > float(state["began"]) - left
+        remaining = float(info["seconds_left"])
+        if np.isfinite(float(state.error)) and float(state.error) > self.doubt:
+            return remaining > 0
+        spent = float(state.seconds_at_begin) - remaining
+        return int(state.start) < self.most and remaining > spent
+
+    # As a part of a protocol.
+
+    @property
+    def innermost(self) -> Phase:
+        return self.phase.innermost
+
+    def shrunk(self) -> Restarts:
+        return replace(self, phase=self.phase.shrunk(), starts=1, most=1)
+
+    def budget(self) -> tuple[str, float]:
+        return self.phase.budget()
+
+    def points(self, sampling: Sampling | None) -> Sampling | None:
+        return self.phase.points(sampling)
 
 
-def _remember(state: State, judge: Callable[[Params], Estimate] | None) -> State:
+def _remember(state: RestartsState, judge: Judge | None) -> RestartsState:
     """Keep what runs now if it is the best of all: by its error, where that can be estimated."""
-    loss, dtype = state["now"]["held_out"][1], state["best_loss"].dtype
-    error = np.nan if judge is None else judge(state["now"]["best"]).error
-    known = np.isfinite(error) and np.isfinite(float(state["error"]))
-    first = not np.isfinite(float(state["best_loss"]))
-    better = error < float(state["error"]) if known else bool(loss < state["best_loss"])
+    loss, dtype = state.inner.held_out.best, state.best_loss.dtype
+    error = np.nan if judge is None else judge(state.inner.best).error
+    known = np.isfinite(error) and np.isfinite(float(state.error))
+    first = not np.isfinite(float(state.best_loss))
+    better = error < float(state.error) if known else bool(loss < state.best_loss)
     if not (better or first):
         return state
-    kept = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
-    return {**state, "best": state["now"], "best_loss": loss, "error": kept}
+    error = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
+    return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=error)

@@ -3,50 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
 
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, State, held_out_loss
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, held_out_loss
+from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
 
+class RevertState(NamedTuple):
+    """The inner phase's state, and where the phase started."""
+
+    inner: Any
+    start: Params
+
+    @property
+    def params(self) -> Params:
+        return self.inner.params
+
+    @property
+    def step(self) -> Any:
+        return self.inner.step
+
+
 @spec
-class RevertOnWorse:
+class RevertOnWorse(Phase):
     """Runs another phase; keeps its result only if the held-out objective did not rise.
 
     The comparison is of the training objective on a quadrature that the phase never saw, never of
     the error against a reference solution.
     """
 
-    phase: Any
+    phase: Phase
 
     def build(self, setup: Setup) -> Stage:
-        inner: Stage = self.phase.build(setup)
+        inner = self.phase.build(setup)
 
-        def init(params: Params, key: Array) -> State:
-            return {**inner.init(params, key), "start": params}
+        def init(params: Params, key: Array) -> RevertState:
+            return RevertState(inner.init(params, key), params)
 
-        def around(one: Callable[[State], tuple[State, Info]]):
-            """The inner phase's function on a state that remembers where the phase started."""
-
-            def wrapped(state: State) -> tuple[State, Info]:
-                start = state["start"]
-                after, info = one({k: v for k, v in state.items() if k != "start"})
-                return {**after, "start": start}, info
+        def around(function: Callable[[Any], tuple[Any, Info]]):
+            def wrapped(state: RevertState) -> tuple[RevertState, Info]:
+                after, info = function(state.inner)
+                return state._replace(inner=after), info
 
             return wrapped
 
-        def finish(state: State) -> tuple[Params, str]:
-            params, note = inner.finish(state)
+        def stopped(state: RevertState, info: Info) -> Stop | None:
+            return inner.stopped(state.inner, info)
+
+        def finish(state: RevertState) -> tuple[Params, str]:
+            params, note = inner.finish(state.inner)
             loss = held_out_loss(setup)
-            before, after = loss(state["start"]), loss(params)
+            before, after = loss(state.start), loss(params)
             change = f"held-out objective {before:.3e} -> {after:.3e}"
             if np.isfinite(after) and after <= before:
                 return params, f"{note} {change}, kept".strip()
-            return state["start"], f"{note} {change}, reverted".strip()
+            return state.start, f"{note} {change}, reverted".strip()
 
         run = None if inner.run is None else around(inner.run)
-        return Stage(inner.total, init, around(inner.advance), inner.stopped, finish, run)
+        ask = inner.diagnose
+        diagnose = None if ask is None else lambda state: ask(state.inner)
+        return Stage(inner.total, init, around(inner.advance), stopped, finish, run, diagnose)
+
+    @property
+    def mappable(self) -> bool:
+        return self.phase.mappable
+
+    @property
+    def innermost(self) -> Phase:
+        return self.phase.innermost
+
+    def shrunk(self) -> RevertOnWorse:
+        return replace(self, phase=self.phase.shrunk())
+
+    def budget(self) -> tuple[str, float]:
+        return self.phase.budget()
+
+    def points(self, sampling: Sampling | None) -> Sampling | None:
+        return self.phase.points(sampling)

@@ -1,27 +1,72 @@
 """What every optimiser looks like to the trainer.
 
 A phase of a protocol is a plain value (`Adam(steps=50_000)`). `build(setup)` turns it into a
-`Stage`: pure functions over a state that is a pytree of arrays, so that the trainer can show,
-checkpoint and resume any optimiser without knowing which one it is.
+`Stage`: functions over a state that is a typed pytree of arrays, so that the trainer can show,
+checkpoint and resume any optimiser without knowing which one it is. Building has no side effects:
+clocks and compilations begin with the stage's first `init`.
 """
 
 from __future__ import annotations
 
+import enum
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lcpinn.batch import Batch, Sampling, draw, fixed
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
+from lcpinn.sampling import Batch, Sampling, draw, fixed
 
-State = dict[str, Any]  # holds at least "params" and "step"
-Info = dict[str, Any]  # numbers to show and to log: "loss", "terms", ...
+
+class State(Protocol):
+    """All that the next step depends on, as a pytree: a NamedTuple with at least these."""
+
+    @property
+    def params(self) -> Params: ...
+
+    @property
+    def step(self) -> Any: ...
+
+
+class Info(TypedDict, total=False):
+    """Numbers to show and to log after every call."""
+
+    loss: Any
+    terms: dict[str, Any]  # each term's part of the loss
+    validation: Any  # the loss on held-out rows
+    damping: Any
+    round: Any
+    start: int  # how many starts there have been
+    seconds_left: float
+
+
+class StopReason(enum.Enum):
+    """Why a stage is over."""
+
+    STEPS = "its steps are done"
+    TIME = "the time is up"
+    STAGNATION = "the loss has stagnated"
+    ROUNDING = "nothing but rounding is left"
+    GRADIENT = "the gradient is within tolerance"
+    PRECISION = "no decrease is left in the working precision"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The reason, and a sentence with the numbers of this run."""
+
+    reason: StopReason
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +91,13 @@ class Setup:
             raise LcpinnError("this protocol has no sampling to draw random batches from")
         if self.sampling.rule != "random":
             return self.fixed(self.sampling)
-        return self._held(draw(self.problem.family, self.sampling, key, self.problem.dtype))
+        return self._at_setting(draw(self.problem.family, self.sampling, key, self.problem.dtype))
 
     def fixed(self, sampling: Sampling) -> Batch:
         """The points of a fixed rule."""
-        return self._held(fixed(self.problem.family, sampling, self.problem.dtype))
+        return self._at_setting(fixed(self.problem.family, sampling, self.problem.dtype))
 
-    def _held(self, batch: Batch) -> Batch:
+    def _at_setting(self, batch: Batch) -> Batch:
         if self.coefficients is None:
             return batch
         return {
@@ -67,22 +112,49 @@ class Stage(NamedTuple):
     """A phase, ready to run."""
 
     total: int  # steps at most, for the progress bar
-    init: Callable[[Params, Array], State]
-    advance: Callable[[State], tuple[State, Info]]  # one compiled call of many steps
-    stopped: Callable[[State, Info], str | None]  # why it is over, or None to go on
-    finish: Callable[[State], tuple[Params, str]]  # the result, and a note for the log
+    init: Callable[[Params, Array], Any]
+    advance: Callable[[Any], tuple[Any, Info]]  # one compiled call of many steps
+    stopped: Callable[[Any, Info], Stop | None]  # why it is over, or None to go on
+    finish: Callable[[Any], tuple[Params, str]]  # the result, and a note for the log
     # What `advance` compiles, where that is all it does but check: pure, so that many runs can
     # be one program (retraining.py). None where decisions are taken between compiled calls.
-    run: Callable[[State], tuple[State, Info]] | None = None
+    run: Callable[[Any], tuple[Any, Info]] | None = None
+    # Which values are not finite, and where, at a state that the stage cannot go on from.
+    diagnose: Callable[[Any], str] | None = None
 
 
-class Phase(Protocol):
+class Phase(ABC):
+    """A plain value (`@spec`) that describes an optimiser; only `build` has to be given."""
+
+    @abstractmethod
     def build(self, setup: Setup) -> Stage: ...
+
+    @property
+    def mappable(self) -> bool:
+        """Whether its stage has a `run`, so that many trainings can be one program."""
+        return False
+
+    @property
+    def innermost(self) -> Phase:
+        """The optimiser inside of wrappers."""
+        return self
+
+    def shrunk(self) -> Phase:
+        """The same at a size that runs in a moment."""
+        return self
+
+    def budget(self) -> tuple[str, float]:
+        """What ends it, and how much of that there is."""
+        return "steps", getattr(self, "steps", math.inf)
+
+    def points(self, sampling: Sampling | None) -> Sampling | None:
+        """Where its rows lie: on the protocol's sampling unless it has its own."""
+        return sampling
 
 
 def keep(state: State) -> tuple[Params, str]:
     """The ordinary ending: the last parameters, with nothing to add."""
-    return state["params"], ""
+    return state.params, ""
 
 
 def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
@@ -104,8 +176,8 @@ def held_out_loss(setup: Setup) -> Callable[[Params], float]:
 
     @jax.jit
     def value(params: Params, coefficients: Array | None) -> Array:
-        held = replace(setup, coefficients=coefficients)
-        return objective(held, held.fixed(setup.held_out))(params)[0]
+        own = replace(setup, coefficients=coefficients)
+        return objective(own, own.fixed(setup.held_out))(params)[0]
 
     # Compiled once for all members of a batch: where their coefficients are held is an argument.
     program = setup.programs.setdefault("held out", value)

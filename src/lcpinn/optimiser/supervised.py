@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +16,23 @@ from jaxtyping import Array, Float
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Setup, Stage, State, keep
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.spec import spec
 
 Data = tuple[Float[Array, "samples n"], Float[Array, "samples times n"]]
 
 
+class SupervisedState(NamedTuple):
+    """Where a run stands; `moments` are of all parameters but the condition."""
+
+    params: Params
+    moments: Any
+    key: Array
+    step: Array
+
+
 @spec
-class Supervised:
+class Supervised(Phase):
     """Adam on mean ‖operator(u0) - u‖ / ‖u‖ over `samples` random initial conditions u0.
 
     The one phase that trains on a solver: the baseline it serves (FNO) is a supervised method. The
@@ -55,40 +65,47 @@ class Supervised:
         optimiser = self.transformation(per_epoch)
 
         @jax.jit
-        def init(params: Params, key: Array) -> State:
+        def init(params: Params, key: Array) -> SupervisedState:
             params = {**params, "condition": initial_values(family, network.grid, dtype)}
-            return {
-                "params": params,
-                "moments": optimiser.init(trained(params)),
-                "key": key,
-                "step": jnp.zeros((), jnp.int32),
-            }
+            return SupervisedState(
+                params=params,
+                moments=optimiser.init(trained(params)),
+                key=key,
+                step=jnp.zeros((), jnp.int32),
+            )
 
-        def epoch(data: Data, state: State) -> tuple[State, Array]:
+        def epoch(data: Data, state: SupervisedState) -> tuple[SupervisedState, Array]:
             # An epoch's randomness comes from its number, not from what ran before.
-            key = jax.random.fold_in(state["key"], state["step"] // per_epoch)
+            key = jax.random.fold_in(state.key, state.step // per_epoch)
             order = jax.random.permutation(key, self.samples)[: per_epoch * size]
             step = partial(supervised_step, network, optimiser, data)
             state, losses = jax.lax.scan(step, state, order.reshape(per_epoch, size))
             return state, losses.mean()
 
         @partial(jax.jit, static_argnums=2)
-        def run(state: State, data: Data, length: int) -> tuple[State, Array]:
+        def run(state: SupervisedState, data: Data, length: int) -> tuple[SupervisedState, Array]:
             state, losses = jax.lax.scan(lambda s, _: epoch(data, s), state, None, length)
             return state, losses[-1]
 
-        def advance(state: State) -> tuple[State, Info]:
-            done = int(state["step"]) // per_epoch
+        def advance(state: SupervisedState) -> tuple[SupervisedState, Info]:
+            done = int(state.step) // per_epoch
             state, loss = run(state, data, min(self.block, self.epochs - done))
             if not np.isfinite(float(loss)):
-                after = f"within {int(state['step'])} steps"
+                after = f"within {int(state.step)} steps"
                 raise LcpinnError(f"the supervised loss became NaN or infinite {after}")
             return state, {"loss": loss}
 
-        def stopped(state: State, info: Info) -> str | None:
-            return f"{self.epochs} epochs done" if int(state["step"]) >= total else None
+        def stopped(state: SupervisedState, info: Info) -> Stop | None:
+            done = int(state.step) >= total
+            return Stop(StopReason.STEPS, f"{self.epochs} epochs done") if done else None
 
         return Stage(total, init, advance, stopped, keep)
+
+    def shrunk(self) -> Supervised:
+        return replace(self, epochs=4, samples=8, batch=4, block=2)
+
+    def budget(self) -> tuple[str, float]:
+        return "epochs", self.epochs
 
     def transformation(self, per_epoch: int) -> optax.GradientTransformation:
         fifth = max(1, self.epochs // 5) * per_epoch
@@ -116,25 +133,25 @@ def supervised_step(
     network: Any,
     optimiser: optax.GradientTransformation,
     data: Data,
-    state: State,
+    state: SupervisedState,
     members: Array,
-) -> tuple[State, Array]:
+) -> tuple[SupervisedState, Array]:
     """One step on the named members of the set; everything moves but the condition."""
     initial, truth = (part[members] for part in data)
-    held = {"condition": state["params"]["condition"]}
+    fixed = {"condition": state.params["condition"]}
 
     def loss(params: Params) -> Array:
-        return relative_error(network.operator(params | held, initial), truth).mean()
+        return relative_error(network.operator(params | fixed, initial), truth).mean()
 
-    params = trained(state["params"])
+    params = trained(state.params)
     value, gradient = jax.value_and_grad(loss)(params)
-    updates, moments = optimiser.update(gradient, state["moments"], params)
-    after = {
-        "params": {**optax.apply_updates(params, updates), **held},  # pyright: ignore[reportGeneralTypeIssues]
-        "moments": moments,
-        "key": state["key"],
-        "step": state["step"] + 1,
-    }
+    updates, moments = optimiser.update(gradient, state.moments, params)
+    after = SupervisedState(
+        params={**optax.apply_updates(params, updates), **fixed},  # pyright: ignore[reportGeneralTypeIssues]
+        moments=moments,
+        key=state.key,
+        step=state.step + 1,
+    )
     return after, value
 
 

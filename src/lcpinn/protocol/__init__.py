@@ -8,7 +8,8 @@ from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.protocol.least_squares import fast, pi_deeponet_gn, pinn_gn
+from lcpinn.protocol.fast import fast
+from lcpinn.protocol.fast_baselines import pi_deeponet_gn, pinn_gn
 from lcpinn.protocol.methods import (
     BOUNDARY_WEIGHT,
     causal_pinn,
@@ -18,8 +19,8 @@ from lcpinn.protocol.methods import (
     pinn,
     relobralo,
     sa_pinn,
+    settings_of_paper,
     smoke,
-    terms,
     unconditioned,
 )
 from lcpinn.protocol.value import Protocol
@@ -42,9 +43,9 @@ __all__ = [
     "reason_against",
     "relobralo",
     "sa_pinn",
+    "settings_of_paper",
     "smoke",
     "takes",
-    "terms",
     "unconditioned",
 ]
 

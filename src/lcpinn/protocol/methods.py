@@ -1,7 +1,7 @@
 """The paper's method and the baselines that it is compared with, on equal terms.
 
-Backbone, points, budget and precision come from `terms`, one place for all. A method is what is
-left: a weighting, a way for lambda to enter, or another network.
+Backbone, points, budget and precision come from `settings_of_paper`, one place for all. A method is
+what is left: a weighting, a way for lambda to enter, or another network.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lcpinn.batch import Sampling
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network import FNO, MLP, Concat, DeepONet, FiLM, Unseen
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.protocol.value import Protocol
+from lcpinn.sampling import Sampling
 from lcpinn.weighting import Causal, Conditional, Fixed, ReLoBRaLo, SelfAdaptive
 
 # -- Equal terms ---------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ BOUNDARY_WEIGHT = 100.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class Settings:
     """Points for each draw of lambda and the budget; `frozen` is the quadrature of L-BFGS."""
 
     interior: int = 1024
@@ -52,22 +52,22 @@ class Terms:
         return (Adam(steps=self.adam, block=min(250, self.adam)), *finish)
 
 
-_TERMS: dict[str, Terms] = {
-    "burgers": Terms(face=200, lbfgs=0),
-    "buckley-leverett": Terms(face=200, lbfgs=0),
-    "helmholtz-1d": Terms(frozen=(32, 256)),
-    "helmholtz-2d": Terms(4096, 400, 25_000, frozen=(16, 1024)),
-    "helmholtz-3d": Terms(8192, 600, 25_000, frozen=(8, 4096)),
-    "schrodinger-1d": Terms(face=64, frozen=(32, 256)),
+_SETTINGS: dict[str, Settings] = {
+    "burgers": Settings(face=200, lbfgs=0),
+    "buckley-leverett": Settings(face=200, lbfgs=0),
+    "helmholtz-1d": Settings(frozen=(32, 256)),
+    "helmholtz-2d": Settings(4096, 400, 25_000, frozen=(16, 1024)),
+    "helmholtz-3d": Settings(8192, 600, 25_000, frozen=(8, 4096)),
+    "schrodinger-1d": Settings(face=64, frozen=(32, 256)),
 }
 
 
-def terms(family: Family, steps: int | None = None) -> Terms:
+def settings_of_paper(family: Family, steps: int | None = None) -> Settings:
     """What every method gets for this family; `steps` of Adam shorten L-BFGS in proportion."""
-    found = _TERMS.get(family.name, Terms())
+    given = _SETTINGS.get(family.name, Settings())
     if steps is None:
-        return found
-    return replace(found, adam=steps, lbfgs=found.lbfgs * steps // found.adam)
+        return given
+    return replace(given, adam=steps, lbfgs=given.lbfgs * steps // given.adam)
 
 
 # -- One network for every lambda ----------------------------------------------------------------
@@ -78,7 +78,7 @@ def paper(family: Family, *, steps: int | None = None) -> Protocol:
 
     `steps` shortens the Adam phase (and L-BFGS in proportion) for comparisons at equal time.
     """
-    family, given = family.plain(), terms(family, steps)
+    family, given = family.plain(), settings_of_paper(family, steps)
     conditioned = family.weights is not None
     return Protocol(
         name="paper",
@@ -103,7 +103,7 @@ def unconditioned(family: Family, *, steps: int | None = None) -> Protocol:
 def pi_deeponet(family: Family, *, steps: int | None = None) -> Protocol:
     """PI-DeepONet: branch on the coefficients, trunk on the coordinates, residuals on a grid."""
     needs_coefficients("pi-deeponet", family)
-    given, grid = terms(family, steps), DEEPONET_GRID
+    given, grid = settings_of_paper(family, steps), DEEPONET_GRID
     return Protocol(
         name="pi-deeponet",
         network=DeepONet(),
@@ -174,7 +174,7 @@ def sa_pinn(
     made = _single("sa-pinn", family, at, steps, SelfAdaptive())
     adam = SA_BUDGET[0] if steps is None else steps
     lbfgs = max(1, SA_BUDGET[1] * adam // SA_BUDGET[0])
-    points = terms(family).sampling(1, rule="sobol")
+    points = settings_of_paper(family).sampling(1, rule="sobol")
     return replace(
         made,
         phases=(Adam(steps=adam, block=min(250, adam)), RevertOnWorse(LBFGS(steps=lbfgs))),
@@ -190,7 +190,7 @@ def _single(
     name: str, family: Family, at: Mapping[str, float] | None, steps: int | None, weighting: Any
 ) -> Protocol:
     """What methods that know one lambda have in common; they differ in their weighting."""
-    given, held = terms(family, steps), at_one_setting(name, family, at)
+    given, setting = settings_of_paper(family, steps), at_one_setting(name, family, at)
     return Protocol(
         name=name,
         network=MLP(given.widths),
@@ -202,7 +202,7 @@ def _single(
         dtype=given.dtype,
         plain=True,
         weighted=False,
-        at=held,
+        at=setting,
     )
 
 

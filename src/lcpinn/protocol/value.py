@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from lcpinn.batch import Sampling
 from lcpinn.family import Family
+from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, short, spec
 
 
@@ -42,8 +42,8 @@ class Protocol:
         return ",".join(f"{name}={short(value)}" for name, value in self.at.items())
 
     def __str__(self) -> str:
-        held = "".join(f", {name} = {value:g}" for name, value in self.at.items())
-        lines = [f"{self.name} ({self.dtype}{held})"]
+        setting = "".join(f", {name} = {value:g}" for name, value in self.at.items())
+        lines = [f"{self.name} ({self.dtype}{setting})"]
         parts = {"network": self.network, "weighting": self.weighting}
         if self.sampling is not None:
             parts["sampling"] = self.sampling

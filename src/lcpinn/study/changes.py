@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lcpinn.batch import Sampling
 from lcpinn.errors import LcpinnError
 from lcpinn.families import BuckleyLeverett
 from lcpinn.family import Family
 from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import Adam
 from lcpinn.prior import Cube, LogCube, LogUniform
-from lcpinn.protocol import Protocol, terms
+from lcpinn.protocol import Protocol, settings_of_paper
+from lcpinn.sampling import Sampling
 from lcpinn.weighting import Fixed
 from lcpinn.weighting.causal import ORIGINAL_CHUNKS
 
@@ -60,7 +60,7 @@ def _through(way: Any, role: str) -> Callable[[Protocol, Family], Protocol]:
 
 def _by_adam(protocol: Protocol, family: Family) -> Protocol:
     """The network, points and family of `fast`, trained as the paper trains."""
-    given = terms(family)
+    given = settings_of_paper(family)
     weighting = Fixed({}) if family.weights is None else protocol.weighting
     return replace(
         protocol,

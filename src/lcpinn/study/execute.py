@@ -88,7 +88,7 @@ def _measure(run: Run, store: Store, say: Say) -> None:
 def _train(runs: Sequence[Run], store: Store, batch: bool, progress: bool, say: Say) -> None:
     # Another process may have trained them between the question and the claim.
     runs = [run for run in runs if not store.is_trained(run)]
-    if batch and len(runs) > 1 and can_batch(runs[0].of(), runs[0].how()):
+    if batch and len(runs) > 1 and can_batch(runs[0].how()):
         for seeds, settings in _rectangles(runs):
             _train_batch(seeds, settings, store, progress, say)
         return

@@ -25,11 +25,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import MLP, Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
+from lcpinn.sampling import Batch
 
 Loss = Callable[[Float[Array, " p"]], Array]
 Shift = Callable[[Float[Array, " q"]], Float[Array, " p"]]  # η -> B(λ, η) at a fixed λ

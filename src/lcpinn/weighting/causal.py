@@ -9,9 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 ORIGINAL_CHUNKS = 32  # the number that the original's values of eps refer to

@@ -7,9 +7,9 @@ from typing import Any
 
 from jaxtyping import Array
 
-from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 

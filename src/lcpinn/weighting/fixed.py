@@ -8,8 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lcpinn.batch import Batch
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 

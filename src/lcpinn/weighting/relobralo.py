@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 

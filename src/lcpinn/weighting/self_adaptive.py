@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from lcpinn.batch import Batch
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 _ADAM = optax.scale_by_adam()

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lcpinn.batch import Batch, Points, Sampling, fixed
 from lcpinn.cli.support.locate import in_users_file, one_line
 from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.family import Family
@@ -28,6 +27,7 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.precision import double
 from lcpinn.quadrature import tensor
 from lcpinn.rows import Problem
+from lcpinn.sampling import Batch, Points, Sampling, fixed
 from lcpinn.term import Term
 
 TOLERANCE = 1e-8  # of an exact solution's residual, relative to the size of what cancels in it

@@ -1,0 +1,85 @@
+"""Row equilibration: rows divided by how strongly they respond to the network's parameters.
+
+Rows of a high-order operator, or of a large coefficient, have large derivatives by the parameters
+and would drown the others. For each term, log |d row / d params|² is fitted at the start by a
+quadratic in lambda and divided out, so that every term, and every lambda within a term, responds
+alike: what one would do by hand with the size of the operator. Dividing the rows of a linear system
+by their norms is row equilibration (van der Sluis 1969); here the norm is a smooth function of
+lambda, so that it also holds for rows that have not been drawn yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from lcpinn.network.film import chebyshev
+from lcpinn.network.mlp import Params
+from lcpinn.rows import Problem, Scale, num_components, rows_and_jacobian
+from lcpinn.sampling import Batch, Points
+
+# For each term, coefficients of log |d row / d params|² in the features of lambda.
+RowScales = dict[str, Float[Array, " features"]]
+
+
+def equilibrating(problem: Problem, scales: RowScales) -> Scale:
+    """The factors of rows: exp of minus half the fitted logarithm, times the family's own scale."""
+    family = problem.family
+
+    def factor(name: str, points: Points) -> Array:
+        scale = jnp.exp(-0.5 * (_features(problem, points) @ scales[name]))[:, None]
+        if family.scale is not None and family.terms[name].where == "interior":
+            over = jax.vmap(jax.vmap(lambda p, lam: family.call("scale", p, lam)[0], (0, None)))
+            scale = scale * over(points.coordinates, points.parameters)
+        return scale
+
+    return factor
+
+
+def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -> RowScales:
+    """The fit for every term, on the rows of a batch, at these network parameters."""
+    theta, unravel = ravel_pytree(params)
+    family = problem.family
+    unscaled = {
+        t.name: jnp.zeros(_features(problem, batch[t.where]).shape[-1], problem.dtype)
+        for t in family.terms.values()
+    }
+    evenly = {
+        where: p._replace(quadrature=jnp.ones_like(p.quadrature), weights=jnp.ones_like(p.weights))
+        for where, p in batch.items()
+    }
+    scale = equilibrating(problem, unscaled)
+    _, jacobian = rows_and_jacobian(problem, weighting, unravel, theta, evenly, scale)
+    sizes, scales, start = num_components(problem, params, batch), {}, 0
+    for terms in family.groups.values():
+        for term in terms:
+            points, size = batch[term.where], sizes[term.name]
+            num = points.coordinates.shape[0]
+            block = jacobian[start : start + num * size].reshape(num, size, -1)
+            response = jnp.sum(block**2, axis=(1, 2)) / size
+            scales[term.name] = _fit(_features(problem, points), response)
+            start += num * size
+    return scales
+
+
+def _fit(features: Float[Array, "n f"], response: Float[Array, " n"]) -> Float[Array, " f"]:
+    """Coefficients c with exp(features @ c) close to the response, and equal to it in the mean."""
+    floor = 1e-12 * jnp.mean(response) + jnp.finfo(response.dtype).tiny
+    # Fit the logarithm, then match the mean: a fit of logarithms alone is dragged down by the rows
+    # that happen to respond to nothing.
+    fit = jnp.linalg.lstsq(features, jnp.log(response + floor))[0]
+    mean = jnp.mean(response * jnp.exp(-features @ fit))
+    return fit.at[0].add(jnp.log(mean))
+
+
+def _features(problem: Problem, points: Points) -> Float[Array, "l f"]:
+    """1 and the Chebyshev polynomials of the coefficients up to degree two."""
+    prior = problem.family.parameters
+    ones = jnp.ones((points.parameters.shape[0], 1), points.parameters.dtype)
+    if prior.dim == 0:
+        return ones
+    return jnp.concatenate([ones, chebyshev(prior.normalise(points.parameters), 2)], axis=1)

@@ -1,0 +1,124 @@
+"""What every rule of acceptance looks like to a step, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from lcpinn.optimiser.damping import Candidates
+
+CORRECTED = 3  # candidates that get a second-order correction
+
+# From steps (k, p) to the rows after each, (k, n).
+RowsAfter = Callable[[Array], Array]
+
+
+class Selection(NamedTuple):
+    """The step to take, which candidate it came from, its loss, and whether to take it at all."""
+
+    step: Float[Array, " p"]
+    index: Array
+    loss: Array
+    accepted: Bool[Array, ""]
+
+
+class Acceptance(Protocol):
+    """A rule that selects one of the candidates; `monotone` if it never lets the loss rise.
+
+    A rule that `explores` begins every round with a part in which not the loss but the model loss
+    |r + J p|² is watched; `exploring` says whether that part is going on, `explored` whether it has
+    come to its end, and with fewer than `descent` steps left it ends, too.
+    """
+
+    @property
+    def monotone(self) -> bool: ...
+
+    @property
+    def explores(self) -> bool: ...
+
+    @property
+    def descent(self) -> int: ...
+
+    def select(
+        self, candidates: Candidates, rows_after: RowsAfter, exploring: Array
+    ) -> Selection: ...
+
+    def explored(self, history: Array) -> Array: ...
+
+
+def gains(
+    losses: Float[Array, " d"], loss: Array, predicted: Float[Array, " d"], threshold: float
+) -> Bool[Array, " d"]:
+    """Whose gain ratio, the actual decrease of the loss over the predicted one, is large enough."""
+    ratio = (loss - losses) / predicted
+    return jnp.isfinite(ratio) & (predicted > 0) & (ratio >= threshold) & (losses < loss)
+
+
+def smallest_damping_of(acceptable: Bool[Array, " d"]) -> tuple[Array, Array]:
+    """The smallest damping with all larger ones acceptable: its index, and whether there is one.
+
+    Dampings run from small to large. One that is acceptable beyond one that is not is luck.
+    """
+    count = jnp.cumprod(acceptable[::-1].astype(jnp.int32)).sum()
+    return jnp.clip(len(acceptable) - count, 0, len(acceptable) - 1), count > 0
+
+
+def by_loss(
+    candidates: Candidates,
+    rows_after: RowsAfter,
+    acceptable: Callable[[Array], Array],
+    corrections: int,
+) -> Selection:
+    """The smallest damping whose loss is acceptable, with second-order corrections about it."""
+    directions, rows = candidates.directions, rows_after(candidates.directions)
+    losses = jnp.sum(rows**2, axis=1)
+    index, accepted = smallest_damping_of(acceptable(losses))
+    if corrections:
+        # Only the step that would be taken and those just longer: they are what may change.
+        num = min(CORRECTED, len(losses))
+        part = jnp.clip(index - num + 1, 0, len(losses) - num) + jnp.arange(num)
+        steps, lower = second_order_correction(
+            rows_after,
+            lambda others: candidates.solve(others, candidates.dampings[part]),
+            directions[part],
+            rows[part],
+            candidates.model_rows,
+            corrections,
+        )
+        directions, losses = directions.at[part].set(steps), losses.at[part].set(lower)
+        index, accepted = smallest_damping_of(acceptable(losses))
+    return Selection(directions[index], index, losses[index], accepted)
+
+
+def second_order_correction(
+    rows_after: RowsAfter,
+    solve: Callable[[Array], Array],
+    first_order: Float[Array, "k p"],
+    rows: Float[Array, "k n"],
+    model_rows: Callable[[Array], Array],
+    num: int,
+) -> tuple[Float[Array, "k p"], Float[Array, " k"]]:
+    """Correct steps for the curvature of the rows `num` times; the best of each, and its loss.
+
+    A first-order step ignores that rows(theta + p) = r + J p + e(p). With the same factorisation
+    p <- -(J'J + m I)^-1 J'(r + e(p)) follows them. The first time that is geodesic acceleration
+    (Transtrum and Sethna 2012), with e from the rows that the loss needs anyway. It costs little
+    beside a factorisation, and steps go much further.
+    """
+
+    def improve(_: int, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        steps, rows, best, least = carry
+        steps = first_order + solve(rows - model_rows(steps))
+        rows = rows_after(steps)
+        losses = jnp.sum(rows**2, axis=1)
+        better = losses < least
+        best = jnp.where(better[:, None], steps, best)
+        return steps, rows, best, jnp.where(better, losses, least)
+
+    start = (first_order, rows, first_order, jnp.sum(rows**2, axis=1))
+    _, _, best, least = jax.lax.fori_loop(0, num, improve, start)
+    return best, least

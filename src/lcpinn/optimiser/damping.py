@@ -1,0 +1,297 @@
+"""The descent of Gauss-Newton: damped least-squares steps for a grid of dampings.
+
+For rows r and Jacobian J, every damping m of the grid asks for the minimiser of the damped model
+(Levenberg 1944, Marquardt 1963)
+
+    |r + J p|² + m |p|²,        p(m) = -(J'J + m I)^-1 J'r.
+
+One triangular factor R with R'R = J'J + m0 I, m0 the centre of the grid, serves them all: in the
+variables y = R p the other systems have at most the grid's span as their condition, and conjugate
+gradients solve them together. Three ways to R, as good as their arithmetic allows:
+
+  qr         QR (without Q) of [J r; sqrt(m0) I 0]. The condition of J is never squared, so that
+             small singular directions survive: for the last digits.
+  two-level  a Cholesky factorisation corrected by a second one: nearly as accurate, with matrix
+             products instead of panels, for accelerators.
+  cholesky   of J'J + m0 I: cheapest; what lies below 1e-8 of the largest singular value is lost,
+             and m0 must stay above rounding of the trace.
+
+With fewer rows than parameters the steps come from sample space, p = -J'(JJ' + m I)^-1 r.
+Which of the steps is taken is another question: optimiser/acceptance/.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float
+
+SOLVERS = ("qr", "two-level", "cholesky")
+ITERATIONS = 30  # of conjugate gradients
+# An inexact Newton step's forcing term (Dembo, Eisenstat and Steihaug 1982): with a sound factor
+# conjugate gradients end orders of magnitude below it, and one that rounding has spoilt above it.
+FORCING = 1e-2
+
+# From rows (k, n) and as many dampings to -(J'J + m I)^-1 J' rows, (k, p).
+Solve = Callable[[Array, Array], Array]
+# A triangular factor's inverse, or its transpose's, applied to the rows of a matrix.
+Apply = Callable[[Array], Array]
+
+
+class DampedSteps(NamedTuple):
+    """The steps of a damping grid (d, p), and how far the linear model says each lowers the loss.
+
+    `solved` says which of the systems conjugate gradients have solved.
+    """
+
+    directions: Float[Array, "d p"]
+    predicted: Float[Array, " d"]
+    solved: Bool[Array, " d"]
+
+
+class Candidates(NamedTuple):
+    """What a search chooses from: the steps about theta, and the linear model that they minimise.
+
+    Dampings run from small (long steps) to large (short ones). Steps that are longer than the
+    trust-region radius, or whose linear system has not been solved, are not `admissible`.
+    """
+
+    rows: Float[Array, " n"]
+    jacobian: Float[Array, "n p"]
+    loss: Array
+    centre: Array
+    dampings: Float[Array, " d"]
+    directions: Float[Array, "d p"]
+    predicted: Float[Array, " d"]
+    admissible: Bool[Array, " d"]
+    solve: Solve
+
+    def model_rows(self, directions: Float[Array, "k p"]) -> Float[Array, "k n"]:
+        """r + J p, what the rows would be after each step if they were linear."""
+        return self.rows + directions @ self.jacobian.T
+
+    def model_loss(self, index: Array) -> Array:
+        """|r + J p|² of one candidate.
+
+        Not the loss less the predicted decrease: that leaves rounding of the present loss.
+        """
+        return jnp.sum((self.rows + self.jacobian @ self.directions[index]) ** 2)
+
+
+def candidates(
+    rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
+    theta: Float[Array, " p"],
+    damping: Array,
+    *,
+    num: int,
+    solver: str,
+    radius: float,
+) -> Candidates:
+    """The steps from theta for `num` dampings about the given one.
+
+    A damping of zero asks for a first value relative to the size of the problem. The trust-region
+    radius is relative to |theta|.
+    """
+    rows, jacobian = rows_and_jacobian(theta)
+    trace = jnp.sum(jacobian**2)
+    centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
+    centre = jnp.maximum(centre, smallest_damping(trace, solver))
+    dampings = damping_grid(centre, num)
+    steps, solve = damped_steps(jacobian, rows, dampings, centre, solver)
+    # By the first-order step: a second-order correction is short beside it.
+    within = jnp.sum(steps.directions**2, axis=1) <= (radius * jnp.linalg.norm(theta)) ** 2
+    return Candidates(
+        rows,
+        jacobian,
+        jnp.sum(rows**2),
+        centre,
+        dampings,
+        steps.directions,
+        steps.predicted,
+        within & steps.solved,
+        solve,
+    )
+
+
+def damping_grid(centre: Array, num: int, decades: float = 1.5) -> Array:
+    """Geometric values from 10^-decades to 10^decades times the centre, which is among them."""
+    exponents = jnp.linspace(-decades, decades, num, dtype=centre.dtype)
+    return centre * 10.0**exponents
+
+
+def smallest_damping(trace: Array, solver: str) -> Array:
+    """The damping below which a solver returns noise."""
+    relative = 1e-15 if solver == "cholesky" else 1e-30
+    return trace * relative + jnp.finfo(trace.dtype).tiny
+
+
+def damped_steps(
+    jacobian: Array, rows: Array, dampings: Array, centre: Array, solver: str
+) -> tuple[DampedSteps, Solve]:
+    """Steps for every damping of the grid; parameter or sample space, whichever is smaller."""
+    if jacobian.shape[0] < jacobian.shape[1]:
+        return _sample_space(jacobian, rows, dampings, centre)
+    if solver == "two-level":
+        inverse, c = _two_level(jacobian, rows, centre)
+        invert, invert_transpose = _products(inverse)
+    else:
+        factor, c = {"qr": _qr, "cholesky": _cholesky}[solver](jacobian, rows, centre)
+        invert, invert_transpose = _substitutions(factor)
+    y, solved = _all_dampings(invert, invert_transpose, c, dampings, centre)
+    directions = invert(y)
+    # R p = y, so |J p|² = |y|² - m0 |p|² and r'J p = c'y.
+    curvature = jnp.sum(y**2, axis=1) - centre * jnp.sum(directions**2, axis=1)
+
+    def solve(others: Array, dampings: Array) -> Array:
+        c = invert_transpose(others @ jacobian)
+        return invert(_all_dampings(invert, invert_transpose, c, dampings, centre)[0])
+
+    return DampedSteps(directions, -(2 * y @ c + curvature), solved), solve
+
+
+def _sample_space(
+    jacobian: Array, rows: Array, dampings: Array, centre: Array
+) -> tuple[DampedSteps, Solve]:
+    num = len(rows)
+    # Rounding of J J' must not make it indefinite: early steps need no small dampings.
+    kernel = gram(jacobian.T)
+    centre = jnp.maximum(centre, 1e-14 * jnp.trace(kernel))
+    lower = jnp.linalg.cholesky(kernel + centre * jnp.eye(num, dtype=rows.dtype))
+    invert, invert_transpose = _substitutions(lower.T)
+
+    def solve(others: Array, dampings: Array) -> tuple[Array, Array]:
+        safe = jnp.maximum(dampings, 1e-2 * centre)
+        c = invert_transpose(others)
+        y, solved = _all_dampings(invert, invert_transpose, c, safe, centre)
+        return invert(y), solved
+
+    z, solved = solve(jnp.broadcast_to(rows, (len(dampings), num)), dampings)
+    # (J J' + m I) z = -r, so J p = J J' z = -r - m z without another product.
+    change = -rows - dampings[:, None] * z
+    predicted = -(2 * change @ rows + jnp.sum(change**2, axis=1))
+    steps = DampedSteps(z @ jacobian, predicted, solved)
+    return steps, lambda others, dampings: solve(others, dampings)[0] @ jacobian
+
+
+def gram(matrix: Array, blocks: int = 4) -> Array:
+    """A'A, of which one triangle is enough.
+
+    An accelerator's library has a product for it. XLA's on a CPU does not know that the result is
+    symmetric: only the blocks on and above the diagonal are computed, which saves three eighths.
+    """
+    size = matrix.shape[1]
+    if jax.default_backend() != "cpu":
+        nothing = jnp.zeros((size, size), matrix.dtype)
+        return jax.lax.linalg.symmetric_product(matrix.T, nothing, symmetrize_output=True)
+    if size < 64 * blocks:
+        return matrix.T @ matrix
+    edges = [size * i // blocks for i in range(blocks + 1)]
+    strips = [matrix[:, a:b] for a, b in itertools.pairwise(edges)]
+    upper = [[strips[i].T @ strips[j] for j in range(i, blocks)] for i in range(blocks)]
+    full = [
+        [upper[i][j - i] if j >= i else upper[j][i - j].T for j in range(blocks)]
+        for i in range(blocks)
+    ]
+    return jnp.block(full)
+
+
+def _cholesky(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
+    identity = jnp.eye(jacobian.shape[1], dtype=rows.dtype)
+    lower = jnp.linalg.cholesky(gram(jacobian) + centre * identity)
+    return lower.T, solve_triangular(lower, jacobian.T @ rows, lower=True)
+
+
+def _qr(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
+    """R with R'R = J'J + m0 I, and c with R'c = J'r, from one factorisation."""
+    num = jacobian.shape[1]
+    top = jnp.concatenate([jacobian, rows[:, None]], axis=1)
+    bottom = jnp.sqrt(centre) * jnp.eye(num, num + 1, dtype=rows.dtype)
+    factor = jnp.linalg.qr(jnp.concatenate([top, bottom]), mode="r")
+    return factor[:num, :num], factor[:num, num]
+
+
+def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
+    """R^-1 and c by two Cholesky factorisations.
+
+    L from a shift large enough to be safe; B = J L^-T has condition near one in every direction
+    that the shift does not dominate; its own Cholesky then recovers what the first one lost.
+    All of it are triangular solves and symmetric products, which an accelerator's libraries have:
+    a general product of this size would be tuned for seconds when it is compiled.
+    """
+    normal = gram(jacobian)
+    identity = jnp.eye(len(normal), dtype=normal.dtype)
+    shift = jnp.maximum(1e-12 * jnp.trace(normal), centre)
+    first = jnp.linalg.cholesky(normal + shift * identity)
+
+    inverse = solve_triangular(first, identity, lower=True)
+
+    def once() -> tuple[Array, Array]:
+        return inverse.T, inverse @ (jacobian.T @ rows)
+
+    def twice() -> tuple[Array, Array]:
+        balanced = solve_triangular(first, jacobian.T, lower=True)
+        second = jnp.linalg.cholesky(gram(balanced.T) + centre * gram(inverse.T))
+        c = solve_triangular(second, balanced @ rows, lower=True)
+        return solve_triangular(second, inverse, lower=True).T, c
+
+    # With a damping far above rounding the first one is as good: that is so in the early steps.
+    return jax.lax.cond(centre > 1e-8 * jnp.trace(normal), once, twice)
+
+
+def _substitutions(factor: Array) -> tuple[Apply, Apply]:
+    """R^-1 and R^-T, each applied to the rows of a matrix."""
+    if jax.default_backend() == "cpu":
+        return (
+            lambda y: solve_triangular(factor, y.T).T,
+            lambda z: solve_triangular(factor, z.T, trans=1).T,
+        )
+    # Triangular solves are sequential; an accelerator does better with the inverse.
+    return _products(solve_triangular(factor, jnp.eye(len(factor), dtype=factor.dtype)))
+
+
+def _products(inverse: Array) -> tuple[Apply, Apply]:
+    """The same from R^-1 itself."""
+    return lambda y: y @ inverse.T, lambda z: z @ inverse
+
+
+def _all_dampings(
+    invert: Apply, invert_transpose: Apply, c: Array, dampings: Array, centre: Array
+) -> tuple[Array, Array]:
+    """y for every m: (I + (m/m0 - 1) H) y = -c with H = m0 R^-T R^-1; and whether it is solved.
+
+    H lies between 0 and I, so that a few dozen conjugate-gradient steps solve to rounding. Where
+    rounding has spoilt R, an eigenvalue of H above one can make the system indefinite.
+    """
+    shift = centre * (dampings / centre - 1)[:, None]
+    target = jnp.broadcast_to(-c, (len(dampings), c.shape[-1]))
+    return _conjugate_gradients(
+        lambda y: y + shift * invert_transpose(invert(y)), target, ITERATIONS
+    )
+
+
+def _conjugate_gradients(apply: Apply, target: Array, num: int) -> tuple[Array, Array]:
+    """Solve for many right-hand sides at once; a system that is solved stays as it is.
+
+    The solutions, and for each whether its residual is within the forcing term.
+    """
+
+    def iterate(_: int, state: tuple[Array, Array, Array, Array]):
+        y, residual, direction, size = state
+        image = apply(direction)
+        curvature = jnp.sum(direction * image, axis=1, keepdims=True)
+        # The candidate at the centre of the grid is exact after one step: 0/0 from then on.
+        alpha = jnp.where(curvature > 0, size / jnp.where(curvature > 0, curvature, 1), 0)
+        y, residual = y + alpha * direction, residual - alpha * image
+        after = jnp.sum(residual**2, axis=1, keepdims=True)
+        beta = jnp.where(size > 0, after / jnp.where(size > 0, size, 1), 0)
+        return y, residual, residual + beta * direction, after
+
+    size = jnp.sum(target**2, axis=1, keepdims=True)
+    start = (jnp.zeros_like(target), target, target, size)
+    y, _, _, after = jax.lax.fori_loop(0, num, iterate, start)
+    return y, (after <= FORCING**2 * size)[:, 0]

@@ -1,0 +1,49 @@
+"""One Levenberg-Marquardt step: a descent proposes candidates, a search takes one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lcpinn.optimiser.acceptance import Acceptance
+from lcpinn.optimiser.damping import candidates
+
+
+class Step(NamedTuple):
+    """Where a step leads, the damping it was taken with, its loss and its model loss |r + J p|²."""
+
+    theta: Float[Array, " p"]
+    damping: Array
+    loss: Array
+    model_loss: Array
+
+
+def levenberg_marquardt_step(
+    rows: Callable[[Array], Array],
+    rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
+    theta: Float[Array, " p"],
+    damping: Array,
+    acceptance: Acceptance,
+    *,
+    num: int = 9,
+    solver: str = "qr",
+    radius: float = jnp.inf,
+    exploring: Array | bool = False,
+) -> Step:
+    """One step from theta with one of `num` dampings about the given one (zero: a first guess).
+
+    If the search takes none of the candidates, theta stays and the damping grows.
+    """
+    proposed = candidates(rows_and_jacobian, theta, damping, num=num, solver=solver, radius=radius)
+    rows_after = jax.vmap(lambda p: rows(theta + p))
+    step, index, loss, accepted = acceptance.select(proposed, rows_after, jnp.asarray(exploring))
+    return Step(
+        jnp.where(accepted, theta + step, theta),
+        jnp.where(accepted, proposed.dampings[index], 30 * proposed.centre),
+        jnp.where(accepted, loss, proposed.loss),
+        jnp.where(accepted, proposed.model_loss(index), proposed.loss),
+    )
