@@ -182,7 +182,7 @@ def _slice(b: Builder, operation: Any, args: list[Any], shape: Shape) -> Known:
 
 
 def _reverse(b: Builder, operation: Any, args: list[Any], shape: Shape) -> Known:
-    return moved(b, args, lambda x: np.flip(x, integers(operation, "dimensions")))
+    return moved(b, args, lambda x: np.flip(x, tuple(integers(operation, "dimensions"))))
 
 
 def concatenate(b: Builder, args: Sequence[Known], axis: int, shape: Shape) -> Known:

@@ -60,7 +60,9 @@ def translate(b: Builder, exported: export.Exported) -> Known:
         sdy.register_dialect(context)  # custom calls have attributes of it
         artifact = exported.mlir_module_serialized
         module = stablehlo.deserialize_portable_artifact(context, artifact)
-        functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
+        functions = {
+            ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations
+        }
         inputs = b.inputs
         kept = [inputs[i] for i in exported.module_kept_var_idx]
         (output,) = Translation(b, functions).call("main", kept)

@@ -21,7 +21,7 @@ class Selection(NamedTuple):
     """The step to take, which candidate it came from, its loss, and whether to take it at all."""
 
     step: Float[Array, " p"]
-    index: Array
+    candidate: Array  # its index
     loss: Array
     accepted: Bool[Array, ""]
 
