@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpinn import spec
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import flatten, write_atomically
-from lcpinn.network import FNO, MLP, Concat, FiLM
-from lcpinn.network.film import chebyshev_indices
+from lcpinn.network.contract import ArrayLayout
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -47,17 +47,9 @@ def export(solution: Solution, path: str | Path) -> Path:
 
 def to_arrays(solution: Solution, path: str | Path) -> Path:
     """Write the network's arrays in double precision, with a description, as a .npz file."""
-    network = solution.protocol.network
-    if not isinstance(network, MLP):
-        kind = type(network).__name__
-        raise LcpinnError(f"arrays describe an MLP, not {kind}: export it to .onnx")
     family = solution.family
     arrays = {name: a.astype(np.float64) for name, a in flatten(solution.params).items()}
-    for role, prior in (("parameters", family.parameters), ("weights", family.weights)):
-        how = getattr(network, role)
-        if prior is not None and isinstance(how, FiLM) and how.degree and prior.dim:
-            orders = chebyshev_indices(prior.dim, how.degree)
-            arrays[f"conditioning.{role}.orders"] = np.array(orders)
+    arrays |= _layout(solution).tables
     if family.weights is not None:
         arrays["draws"] = family.weights.sobol(family.evaluation.shots, seed=0)
     arrays["about"] = np.array(json.dumps(describe(solution), ensure_ascii=True))
@@ -66,9 +58,23 @@ def to_arrays(solution: Solution, path: str | Path) -> Path:
     return _written(Path(path), buffer.getvalue())
 
 
+def _layout(solution: Solution) -> ArrayLayout:
+    family, network = solution.family, solution.protocol.network
+    dims = {"parameters": family.parameters.dim} if family.parameters.free else {}
+    if family.weights is not None:
+        dims["weights"] = family.weights.dim
+    layout = network.array_layout(dims)
+    if layout is None:
+        name = spec.describe(network)
+        raise LcpinnError(f"arrays do not say how {name} evaluates them: export it to .onnx")
+    return layout
+
+
 def describe(solution: Solution) -> dict[str, Any]:
     """What the arrays mean: the network's inputs in their order, and how each is scaled."""
-    family, network = solution.family, solution.protocol.network
+    family, layout = solution.family, _layout(solution)
+    # A role that the network does not see enters in no way.
+    entries = {role: None if how == "unseen" else how for role, how in layout.entries.items()}
     weights = () if family.weights is None else family.weights.names
     axes = family.parameters.axes
     kinds = ["log" if a.log else "linear" if a.low < a.high else "held" for a in axes]
@@ -80,12 +86,12 @@ def describe(solution: Solution) -> dict[str, Any]:
             ["periodic" if c.periodic else "linear" for c in family.domain.coordinates],
         ),
         "parameters": _ranges(family.parameters.ranges, kinds)
-        | {"enter": _enter(network.parameters) if family.parameters.free else None},
+        | {"enter": entries.get("parameters")},
         "weights": _ranges(dict.fromkeys(weights, (0.0, 1.0)), ["linear"] * len(weights))
-        | {"enter": _enter(network.weights) if weights else None},
+        | {"enter": entries.get("weights")},
         "outputs": list(family.outputs),
-        "layers": len(network.widths) + 1,
-        "activation": network.activation,
+        "layers": layout.num_layers,
+        "activation": layout.activation,
         "features": _arguments(family, "features"),
         "ansatz": _arguments(family, "ansatz"),
     }
@@ -94,13 +100,6 @@ def describe(solution: Solution) -> dict[str, Any]:
 def _ranges(ranges: dict[str, tuple[float, float]], kinds: list[str]) -> dict[str, Any]:
     low, high = ([ends[i] for ends in ranges.values()] for i in (0, 1))
     return {"names": list(ranges), "low": low, "high": high, "kind": kinds}
-
-
-def _enter(how: Any) -> str | None:
-    """How a role of lambda enters the network."""
-    if isinstance(how, FiLM):
-        return "chebyshev" if how.degree else "tanh"
-    return "join" if isinstance(how, Concat) else None
 
 
 def _arguments(family: Family, hook: str) -> list[str] | None:
@@ -122,8 +121,10 @@ def to_onnx(solution: Solution, path: str | Path) -> Path:
     missing = [n for n in ("jax2onnx", "onnxruntime") if importlib.util.find_spec(n) is None]
     if missing:
         raise LcpinnError(f"ONNX needs {missing[0]}: pip install 'lcpinn[onnx]'")
-    if isinstance(solution.protocol.network, FNO):
-        raise LcpinnError("an FNO is made of Fourier transforms, which cannot go into ONNX here")
+    network = solution.protocol.network
+    if not network.pointwise:
+        kind = type(network).__name__
+        raise LcpinnError(f"{kind} is no function of a point: it cannot go into ONNX here")
     import onnx  # pyright: ignore[reportMissingImports]
     from jax2onnx import to_onnx as convert  # pyright: ignore[reportMissingImports]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from jaxtyping import Array, Float
 from lcpinn.batch import Batch, Points
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
-from lcpinn.network.mlp import Lambda, Params
+from lcpinn.network.contract import Lambda, Network, Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class Problem:
     """A family with the network that is to solve it."""
 
     family: Family
-    network: Any
+    network: Network
     dtype: DTypeLike
 
     # The network in the family's coordinates.

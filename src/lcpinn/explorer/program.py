@@ -47,7 +47,6 @@ from lcpinn.errors import LcpinnError
 from lcpinn.explorer.builder import Builder, Operation
 from lcpinn.explorer.translate import translate
 from lcpinn.family import Family
-from lcpinn.network import FNO
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -158,8 +157,10 @@ def trace(
 def of_solution(solution: Solution, points: int = POINTS) -> Program:
     """The program of a trained network: features, network and ansatz."""
     family = solution.family
-    if isinstance(solution.protocol.network, FNO):
-        raise LcpinnError("an FNO is no function of a point: there is no program of it to explore")
+    network = solution.protocol.network
+    if not network.pointwise:
+        kind = type(network).__name__
+        raise LcpinnError(f"{kind} is no function of a point: there is no program of it to explore")
     with jax.enable_x64(True):
         params = solution._double
 

@@ -12,12 +12,13 @@ from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Series, sine
-from lcpinn.network.mlp import Lambda, Params, dense
+from lcpinn.network.contract import Lambda, Network, Params
+from lcpinn.network.mlp import dense
 from lcpinn.spec import spec
 
 
 @spec
-class FNO:
+class FNO(Network):
     """u0 on a periodic grid of x -> u on the same grid at `times` equally spaced instants.
 
     v <- gelu(K v + W v + b) in each block (the last one without gelu), between a lifting of
@@ -105,6 +106,10 @@ class FNO:
         t, x = (Series(features.orders, features.coefficients[..., i, None]) for i in (0, 1))
         knots = jnp.asarray(spline_matrix(values.shape[-2]), values.dtype) @ values
         return _spline(t, _fourier(x, knots))
+
+    @property
+    def pointwise(self) -> bool:
+        return False  # values at any point come from the whole grid, by Fourier transforms
 
 
 def _affine(layer: Params, v: Array) -> Array:

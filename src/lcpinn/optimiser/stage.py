@@ -19,6 +19,7 @@ from lcpinn.batch import Batch, Sampling, draw, fixed
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
+from lcpinn.weighting.contract import Weighting
 
 State = dict[str, Any]  # holds at least "params" and "step"
 Info = dict[str, Any]  # numbers to show and to log: "loss", "terms", ...
@@ -33,7 +34,7 @@ class Setup:
     """
 
     problem: Problem
-    weighting: Any
+    weighting: Weighting
     sampling: Sampling | None
     quadrature: Sampling
     held_out: Sampling

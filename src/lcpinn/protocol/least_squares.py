@@ -142,6 +142,7 @@ def pi_deeponet_gn(family: Family, *, seconds: float | None = None) -> Protocol:
     """PI-DeepONet at the size of the network of `fast`, trained as that is."""
     needs_coefficients("pi-deeponet-gn", family)
     made, size = fast(family.unweighted(), seconds=seconds), _size(family)
+    assert isinstance(made.network, MLP)
     network = DeepONet(
         branch=(size.widths[0],),
         trunk=size.widths,
