@@ -44,6 +44,7 @@ from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import write_json
+from lcpinn.network import OperatorNetwork
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Setup, Stage, Supervised
 from lcpinn.optimiser.stage import State, keep
 from lcpinn.optimiser.supervised import trained
@@ -189,6 +190,7 @@ def num_points(phase: Any, setup: Setup) -> int:
     """Points of one evaluation of the loss, as the sampling asks for them."""
     family, network = setup.problem.family, setup.problem.network
     if isinstance(phase, Supervised):
+        assert isinstance(network, OperatorNetwork)
         return phase.batch * network.times * network.grid
     sampling: Any = setup.quadrature if isinstance(phase, LBFGS) else setup.sampling
     if isinstance(phase, GaussNewton):

@@ -32,6 +32,7 @@ from benchmarks.stamp import stamp
 from lcpinn.batch import Batch, Sampling, fixed
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
+from lcpinn.network import MLP
 from lcpinn.optimiser import ladder
 from lcpinn.optimiser.equations import row_scales, rows_and_jacobian, scaled_rows
 from lcpinn.optimiser.gauss_newton import _calm_blas
@@ -182,6 +183,7 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         ms["step"] = {
             name: time_of(partial(step, name), theta, centre, batch, scales)[0] for name in solvers
         }
+    assert isinstance(problem.network, MLP)
     return {
         "widths": list(problem.network.widths),
         "parameters": int(theta.size),

@@ -66,7 +66,7 @@ def dense_step(jacobian, rows, damping):
 )
 @pytest.mark.parametrize("shape", [(90, 30), (40, 40)])
 def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shape):
-    jacobian, rows = random_problem(*shape, decades)
+    jacobian, rows = random_problem(*shape, decades=decades)
     ladder = damping_ladder(jnp.asarray(centre), 9)
     steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[4], solver)
     for damping, direction, predicted in zip(
@@ -117,7 +117,7 @@ def test_a_candidate_that_is_not_finite_is_never_taken(bad, where):
 def test_a_loss_may_rise_as_far_as_its_slack():
     # The first is too high, the second would be taken, and one that is not finite ends the walk.
     losses, predicted = jnp.array([30.0, 9.0, 1.2, 0.5, 0.7]), jnp.full(5, 0.9)
-    take = lambda losses, most: choose(losses, 1.0, predicted, 0.1, may_rise_to=most)
+    take = lambda losses, most: choose(losses, jnp.ones(()), predicted, 0.1, may_rise_to=most)
     assert [int(take(losses, most)[0]) for most in (0.0, 2.0, 11.0, 40.0)] == [3, 2, 1, 0]
     assert int(take(losses.at[2].set(jnp.nan), 40.0)[0]) == 3
     assert not bool(take(jnp.full(5, 5.0), 2.0)[1])
@@ -198,10 +198,10 @@ def test_bent_steps_go_further():
 
 @pytest.mark.parametrize(("solver", "shape"), [*((s, (60, 20)) for s in SOLVERS), ("qr", (20, 50))])
 def test_the_same_factorisation_solves_for_other_rows(solver, shape):
-    jacobian, rows = random_problem(*shape, 2)
+    jacobian, rows = random_problem(*shape, decades=2)
     ladder = damping_ladder(jnp.asarray(1e-4), 5)
     _, again = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), ladder, ladder[2], solver)
-    others = np.random.default_rng(3).normal(size=(2, shape[0]))
+    others = jnp.asarray(np.random.default_rng(3).normal(size=(2, shape[0])))
     for row, damping, found in zip(others, ladder[1:3], again(others, ladder[1:3]), strict=True):
         expected = dense_step(jacobian, row, float(damping))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())

@@ -107,6 +107,7 @@ def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
 
         @quick
         def gradient(flat, t):
+            assert setup.sampling is not None
             batch = draw(setup.problem.family, setup.sampling, jax.random.fold_in(KEY, t), float)
             weights = {"equation": jnp.ones(()), "start": jnp.full((), 3.0)}
             return jax.value_and_grad(lambda v: setup.problem.loss(spread(v), batch, weights))(flat)
