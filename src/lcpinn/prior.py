@@ -144,7 +144,7 @@ class Prior(ABC):
         """Gauss rule with num nodes per dimension: values (n, dim), weights (n,) of sum one."""
 
     @abstractmethod
-    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Values as the network sees them, in [-1, 1]."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Prior(ABC):
         """The dimension of the unit cube that `from_unit` maps to this prior."""
         return self._num_unit
 
-    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+    def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Points of the unit cube (..., unit_dim) as values: uniform points become draws."""
         return self._push(*host_or_device(unit))
 
@@ -232,7 +232,7 @@ class Coefficients(Prior):
         held = {name: Axis(name, float(v), float(v), False) for name, v in values.items()}
         return Product(held.get(axis.name, axis) for axis in self.axes)
 
-    def to_unit(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
+    def to_unit(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Physical values to the unit cube, in the prior's measure.
 
         (v - low) / (high - low), or log(v / low) / log(high / low); of a held value, the centre.
@@ -246,11 +246,11 @@ class Coefficients(Prior):
         linear = jnp.where(held, 0.5, (v - low) / jnp.where(held, 1, high - low))
         return jnp.where(log, jnp.log(ratio) / width, linear)
 
-    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+    def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""
         return self._push(*host_or_device(unit))
 
-    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """2 to_unit(values) - 1, in [-1, 1]."""
         return 2 * self.to_unit(values) - 1
 
@@ -382,7 +382,7 @@ class Weights(Prior):
     def named(self, names: Iterable[str]) -> Self:
         """The same prior over the terms with these names."""
 
-    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """2 w - 1, in [-1, 1]."""
         return 2 * floating(values) - 1
 
