@@ -104,8 +104,8 @@ def _ranges(ranges: dict[str, tuple[float, float]], kinds: list[str]) -> dict[st
 
 def _arguments(family: Family, hook: str) -> list[str] | None:
     """The names that a hook is a function of, where the family has it."""
-    found = family._signatures.get(hook)
-    return None if found is None else [argument.name for argument in found]
+    signature = family._signatures.get(hook)
+    return None if signature is None else [argument.name for argument in signature]
 
 
 # -- ONNX ----------------------------------------------------------------------------------------
@@ -158,14 +158,14 @@ def _function(solution: Solution) -> tuple[Callable[..., Any], dict[str, int]]:
         inputs["parameters"] = family.parameters.dim
     if family.weights is not None:
         inputs["weights"] = family.weights.dim
-    held = {"parameters": list(family.parameters.held.values()), "weights": []}
+    held_values = {"parameters": list(family.parameters.held.values()), "weights": []}
 
     def function(*given: Any) -> Any:
         named = dict(zip(inputs, given, strict=True))
         points = named["coordinates"]
         # Nothing is made that is not used: the converter keeps it, and stumbles over empty arrays.
-        for role in held.keys() - named.keys():
-            named[role] = jnp.tile(jnp.array([held[role]], float), (points.shape[0], 1))
+        for role in held_values.keys() - named.keys():
+            named[role] = jnp.tile(jnp.array([held_values[role]], float), (points.shape[0], 1))
         values = solution._values(params, points[:, None], named["parameters"], named["weights"])
         return values[:, 0]
 
@@ -196,13 +196,13 @@ def _check(
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors alone
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-        (found,) = session.run(None, given)
+        (outputs,) = session.run(None, given)
     except Exception as error:
         raise LcpinnError(f"onnxruntime cannot run this solution: {_line(error)}") from error
     with jax.enable_x64(True):
         expected = np.asarray(jax.jit(function)(*given.values()))
     size = max(float(np.max(np.abs(expected))), np.finfo(float).tiny)
-    gap = float(np.max(np.abs(np.asarray(found) - expected))) / size
+    gap = float(np.max(np.abs(np.asarray(outputs) - expected))) / size
     if not gap < AGREEMENT:
         raise LcpinnError(f"the ONNX graph differs from the solution by {gap:.1e}: not written")
 

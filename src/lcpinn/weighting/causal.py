@@ -47,14 +47,14 @@ class Causal(Weighting):
         self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
     ) -> tuple[dict[str, Array], Memory]:
         inside = [name for name in residuals if family.terms[name].where == "interior"]
-        found = {
+        weights = {
             name: jnp.asarray(self.weights.get(name, 1.0), r.dtype) for name, r in residuals.items()
         }
         if inside:
             squares = jnp.stack([jnp.sum(residuals[name] ** 2, axis=-1) for name in inside])
             factor = self._factor(family, batch, jnp.sum(squares, axis=0))
-            found |= {name: found[name] * factor for name in inside}
-        return found, state
+            weights |= {name: weights[name] * factor for name in inside}
+        return weights, state
 
     def _factor(
         self, family: Family, batch: Batch, squares: Float[Array, "l n"]
