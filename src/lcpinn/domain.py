@@ -259,7 +259,7 @@ def _rule(axis: Coordinate, num: int) -> Rule:
 
 
 def redraw(
-    key: Array, candidates: Float[Array, "n dim"], scores: Float[Array, " n"], num: int
+    key: Array, candidates: Float[Array, "n dim"], scores: Float[Array, " scores"], num: int
 ) -> Int[Array, " num"]:
     """Indices of num candidates, drawn without replacement where the residual is large.
 
