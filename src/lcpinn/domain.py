@@ -138,9 +138,9 @@ class Box:
         """The inverse of to_unit: low (1 - s) + high s."""
         return _scale(self.coordinates, *host_or_device(unit))
 
-    def normalise(self, points: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
+    def normalise(self, points: ArrayLike) -> Float[Array, "*batch dim"]:
         """Points as the network sees them, 2 to_unit(points) - 1, in [-1, 1]."""
-        return 2 * self.to_unit(points) - 1
+        return jnp.asarray(2 * self.to_unit(points) - 1)
 
     # Points
 

@@ -144,7 +144,7 @@ class Prior(ABC):
         """Gauss rule with num nodes per dimension: values (n, dim), weights (n,) of sum one."""
 
     @abstractmethod
-    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """Values as the network sees them, in [-1, 1]."""
 
     @abstractmethod
@@ -250,9 +250,9 @@ class Coefficients(Prior):
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""
         return self._push(*host_or_device(unit))
 
-    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """2 to_unit(values) - 1, in [-1, 1]."""
-        return 2 * self.to_unit(values) - 1
+        return jnp.asarray(2 * self.to_unit(values) - 1)
 
     def contains(self, values: ArrayLike) -> Bool[Array, "*batch"]:
         """Which values lie in the box, up to rounding."""
@@ -382,7 +382,7 @@ class Weights(Prior):
     def named(self, names: Iterable[str]) -> Self:
         """The same prior over the terms with these names."""
 
-    def normalise(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
+    def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """2 w - 1, in [-1, 1]."""
         return 2 * floating(values) - 1
 
