@@ -43,6 +43,7 @@ from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import write_json
+from lcpinn.network import OperatorNetwork
 from lcpinn.optimiser import (
     LBFGS,
     Adam,
@@ -198,6 +199,7 @@ def num_points(phase: Any, setup: Setup) -> int:
     """Points of one evaluation of the loss, as the sampling asks for them."""
     family, network = setup.problem.family, setup.problem.network
     if isinstance(phase, Supervised):
+        assert isinstance(network, OperatorNetwork)
         return phase.batch * network.times * network.grid
     sampling: Any = setup.quadrature if isinstance(phase, LBFGS) else setup.sampling
     if isinstance(phase, GaussNewton):

@@ -135,7 +135,7 @@ def compare(solution: Solution, settings: int) -> tuple[list[Row], list[float]]:
     return rows, [each] * len(rows)
 
 
-def _middle(solution: Solution) -> dict[str, float]:
+def _middle(solution: Solution) -> dict[str, Any]:
     prior = solution.family.parameters
     return dict(zip(prior.names, map(float, prior.grid(3)[len(prior.grid(3)) // 2]), strict=True))
 
@@ -147,7 +147,7 @@ def compare_slices(solution: Solution, num: int) -> tuple[list[Row], list[float]
     truth = family.truth(points, np.zeros(0))
     assert prior is not None
     assert truth is not None
-    columns = {n: points[:, i] for i, n in enumerate(family.domain.names)}
+    columns: dict[str, Any] = {n: points[:, i] for i, n in enumerate(family.domain.names)}
     rows, seconds = [], []
     for draw_ in prior.sobol(num, seed=1):
         weights = dict(zip(prior.names, map(float, draw_), strict=True))
@@ -165,7 +165,7 @@ def summary(rows: Sequence[Row], seconds: Sequence[float]) -> dict[str, Any]:
     compared = [row for row in rows if row["true"] > SMALLEST]
     known = [row for row in compared if row["estimate"] is not None]
     ratios = [row["estimate"] / row["true"] for row in known]
-    found = {
+    found: dict[str, Any] = {
         "settings": len(rows),
         "compared": len(compared),
         "refused": len(compared) - len(known),

@@ -322,7 +322,7 @@ def thinned(taken: list[Snapshot], most: int = MOST) -> list[Snapshot]:
 
 def grid_error(family: Family, protocol: Protocol) -> Callable[[Params], float]:
     """The mean error over the family's grid, as lcpinn.evaluation computes it, and only that."""
-    points = evaluation_points(family)
+    points, names = evaluation_points(family), family.parameters.names
     cases = [(lam, family.truth(points, lam)) for lam in grid_values(family)]
     columns = {n: points[:, i] for i, n in enumerate(family.domain.names)}
     first: list[Solution] = []
@@ -336,7 +336,8 @@ def grid_error(family: Family, protocol: Protocol) -> Callable[[Params], float]:
         solution.params = jax.tree.map(np.asarray, params)
         errors = []
         for lam, truth in cases:
-            named = dict(zip(family.parameters.names, map(float, lam), strict=True))
+            assert truth is not None
+            named: dict[str, Any] = dict(zip(names, map(float, lam), strict=True))
             value = solution(**columns, **named)
             parts = value.values() if isinstance(value, dict) else (value,)
             errors.append(relative_error(np.stack(list(parts), axis=-1), truth))

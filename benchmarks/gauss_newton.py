@@ -32,6 +32,7 @@ from benchmarks.stamp import stamp
 from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
+from lcpinn.network import MLP
 from lcpinn.optimiser import GainRatio, damping
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.stage import Setup
@@ -188,6 +189,7 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         ms["step"] = {
             name: time_of(partial(step, name), theta, centre, batch, scales)[0] for name in solvers
         }
+    assert isinstance(problem.network, MLP)
     return {
         "widths": list(problem.network.widths),
         "parameters": int(theta.size),

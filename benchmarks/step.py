@@ -32,11 +32,11 @@ from benchmarks.stamp import stamp
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.files import write_json
 from lcpinn.jet import ACTIVATIONS, Orders, Series
-from lcpinn.network.mlp import Params
+from lcpinn.network import MLP, FiLM
+from lcpinn.network.contract import Params
 from lcpinn.optimiser import Adam, Setup
 from lcpinn.optimiser.stage import objective
 from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol, paper
-from lcpinn.sampling import draw
 from lcpinn.threads import usable_cores
 from lcpinn.training import make_setup
 
@@ -85,6 +85,9 @@ def measure(protocol: Protocol, steps: int, *, torch: bool, rounds: int = ROUNDS
 
 def setting(protocol: Protocol) -> dict[str, Any]:
     sampling, network = protocol.sampling, protocol.network
+    assert sampling is not None
+    assert isinstance(network, MLP)
+    assert isinstance(network.parameters, FiLM)
     return {
         "family": "helmholtz-1d",
         "protocol": protocol.name,
@@ -117,7 +120,7 @@ def same(setup: Setup, twin: Any) -> dict[str, float]:
     """Relative differences of loss and gradient between the two, on one batch."""
     problem = setup.problem
     params = perturbed(problem.init(jax.random.PRNGKey(SEED)))
-    batch = draw(problem.family, setup.sampling, jax.random.PRNGKey(SEED + 2), problem.dtype)
+    batch = setup.draw(jax.random.PRNGKey(SEED + 2))
     value = lambda params: objective(setup, batch)(params)[0]
     # A GPU multiplies float32 matrices in TF32 unless told otherwise: timed so, compared exactly.
     with jax.default_matmul_precision("highest"):
@@ -168,11 +171,18 @@ def parts(setup: Setup, block: int, rounds: int, *, torch: bool) -> dict[str, An
 def groups(setup: Setup) -> list[tuple[Orders, int]]:
     """The places where terms hold: which derivatives are carried, and at how many points."""
     family, sampling = setup.problem.family, setup.sampling
+    assert sampling is not None
     found = []
     for terms in family.groups.values():
         points = sampling.face if terms[0].faces else sampling.interior
         found.append((family.orders(terms), sampling.num_lambda * points))
     return found
+
+
+def hidden_widths(setup: Setup) -> tuple[int, ...]:
+    network = setup.problem.network
+    assert isinstance(network, MLP)
+    return network.widths
 
 
 def product_shapes(setup: Setup) -> list[tuple[int, int, int]]:
@@ -181,11 +191,10 @@ def product_shapes(setup: Setup) -> list[tuple[int, int, int]]:
     A layer has three products: forward, and backward to its inputs (which the first one lacks) and
     to its matrix.
     """
-    widths = [1, *setup.problem.network.widths, 1]
     return [
         (len(orders) * points, inputs, outputs)
         for orders, points in groups(setup)
-        for inputs, outputs in itertools.pairwise(widths)
+        for inputs, outputs in itertools.pairwise([1, *hidden_widths(setup), 1])
     ]
 
 
@@ -218,14 +227,14 @@ def numpy_products(shapes: Sequence[tuple[int, int, int]], block: int) -> None:
 
 
 def tanh_alone(setup: Setup, block: int) -> Contender:
-    widths = setup.problem.network.widths
+    widths = hidden_widths(setup)
     values = [jnp.ones((points, w)) for _, points in groups(setup) for w in widths]
     return looped(lambda v, _: ([jnp.tanh(x) for x in v], None), values, block)
 
 
 def activations(setup: Setup, block: int) -> Contender:
     """tanh of every hidden series, forward and backward."""
-    widths = setup.problem.network.widths
+    widths = hidden_widths(setup)
     cases = [(orders, points, w) for orders, points in groups(setup) for w in widths]
     rng = np.random.default_rng(SEED)
     noise = lambda o, n, w: jnp.asarray(rng.standard_normal((len(o), n, w), np.float32))
@@ -243,12 +252,10 @@ def activations(setup: Setup, block: int) -> Contender:
 
 
 def points_alone(setup: Setup, block: int) -> Contender:
-    family, dtype = setup.problem.family, setup.problem.dtype
-
     def body(key: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         key = jax.random.fold_in(key, 1)
-        leaves = jax.tree.leaves(draw(family, setup.sampling, key, dtype))
-        return key, sum(jnp.sum(leaf) for leaf in leaves)
+        leaves = jax.tree.leaves(setup.draw(key))
+        return key, sum((jnp.sum(leaf) for leaf in leaves), jnp.zeros(()))
 
     return looped(body, jax.random.PRNGKey(SEED), block)
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import shapes
 from hypothesis import settings
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +17,10 @@ os.environ["MPLBACKEND"] = "Agg"
 # The first example of a property test compiles, which no deadline should count.
 settings.register_profile("lcpinn", deadline=None)
 settings.load_profile("lcpinn")
+
+# LCPINN_UNCHECKED=1 leaves it out, to see what it costs.
+if "LCPINN_UNCHECKED" not in os.environ:
+    shapes.install(_ROOT / "src")
 
 from lcpinn.compilation import MIN_SECONDS, enable_cache  # noqa: E402  (imports JAX)
 

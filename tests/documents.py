@@ -36,7 +36,7 @@ def commands(text: str) -> list[list[str]]:
 
 def parses(words: list[str]) -> None:
     """Fails unless the command line takes these words; nothing is run."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_group(app)
     name, *rest = words
     assert name in root.commands, f"there is no command {name!r}"
     try:

@@ -48,7 +48,7 @@ FUNCTIONS = {
         jnp.array([[1.0, x], [k, 2.0]]) @ jnp.array([[x, 1.0], [2.0, k]])
     ).sum(),
     "einsum": lambda x, k: jnp.einsum(
-        "ij,jk,ki->", jnp.outer(NODES * x, NODES), jnp.eye(7) * k, jnp.ones((7, 7))
+        "ij,jk,ki->", jnp.outer(NODES * x, jnp.asarray(NODES)), jnp.eye(7) * k, jnp.ones((7, 7))
     ),
     "norm": lambda x, k: jnp.linalg.norm(jnp.stack([x, k])) + jnp.hypot(x, k),
     "set and add": lambda x, k: (

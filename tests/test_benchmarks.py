@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -267,7 +268,7 @@ def test_the_batch_takes_the_steps_of_its_members_alone():
     setup = step.make_setup(protocol.view(Helmholtz(1)), protocol)
     phase = replace(protocol.phases[0], block=3)
     stage = baselines.batch(phase, setup, baselines.grid_values(Helmholtz(1)))
-    state, _ = stage.advance(stage.init(None, None))
+    state, _ = stage.advance(stage.init({}, jnp.zeros(2)))
     last = jax.tree.map(lambda leaf: leaf[-1], state)
     held = replace(setup, coefficients=baselines.grid_values(Helmholtz(1))[-1])
     alone, key = phase.build(held), jax.random.PRNGKey(baselines.SEEDS[-1])

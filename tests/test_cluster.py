@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import lcpinn as lc
 from lcpinn.cli import app
 from lcpinn.cli import reproduce as command
+from lcpinn.files import read_json
 from lcpinn.study import cluster
 from lcpinn.study.cluster import execute_on
 from lcpinn.study.execute import execute
@@ -60,7 +61,7 @@ class Cluster:
         where = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
         self.start("scheduler", *where, "scheduler")
         wait_for(file.exists)
-        self.address = lc.files.read_json(file)["address"]
+        self.address = read_json(file)["address"]
 
     def worker(self, name):
         alone = ("--nthreads", "1", "--no-nanny", "--name", name)
@@ -130,6 +131,8 @@ def test_records_are_those_of_this_process(finished, tmp_path):
     execute(RUNS, here, batch=False)
     for run in RUNS:
         mine, theirs = here.record(run), finished[0].record(run)
+        assert mine is not None
+        assert theirs is not None
         for name in ("mean", "worst_slice", "spread"):
             assert theirs["error"][name] == pytest.approx(mine["error"][name], rel=1e-5)
         assert theirs["measures"]["shots"] == pytest.approx(mine["measures"]["shots"], rel=1e-5)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ def test_values_are_frozen_hashable_and_readable():
         (lambda: Box(), "Box() names no coordinate; write Box(x=(low, high))"),
         (lambda: Box(x=(1, 0)), "x: range (1.0, 0.0) is reversed; write (low, high)"),
         (lambda: Box(x=(0, float("nan"))), "x: range (0.0, nan) is not finite"),
-        (lambda: Box(x=1), "x: 1 is not a range; write (low, high)"),
+        (lambda: Box(x=cast(Any, 1)), "x: 1 is not a range; write (low, high)"),
         (lambda: Periodic(1, 0), "Periodic: range (1.0, 0.0) is reversed; write (low, high)"),
         (lambda: BOX.face("z", 0), "there is no coordinate z; the domain has x, t"),
         (lambda: RING.face("x", 1), "x is periodic and has no faces"),
@@ -72,9 +73,9 @@ def test_json_and_pickle_round_trip(box):
 
 
 def test_maps():
-    np.testing.assert_allclose(BOX.to_unit([[0.25, 1.0]]), [[0.25, 0.5]])
-    np.testing.assert_allclose(BOX.from_unit([[0.25, 0.5]]), [[0.25, 1.0]])
-    np.testing.assert_allclose(BOX.normalise([[0, -1], [1, 3]]), [[-1, -1], [1, 1]])
+    np.testing.assert_allclose(BOX.to_unit(np.array([[0.25, 1.0]])), [[0.25, 0.5]])
+    np.testing.assert_allclose(BOX.from_unit(np.array([[0.25, 0.5]])), [[0.25, 1.0]])
+    np.testing.assert_allclose(BOX.normalise(np.array([[0, -1], [1, 3]])), [[-1, -1], [1, 1]])
     points = BOX.random(jax.random.key(0), 20)
     np.testing.assert_allclose(BOX.from_unit(BOX.to_unit(points)), points, atol=1e-6)
     together = jax.jit(jax.vmap(BOX.normalise))(points)

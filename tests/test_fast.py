@@ -91,7 +91,9 @@ def small(phase, widths=(8, 8)):
 def test_linear_equations_are_known_as_such(family, linear):
     assert family.is_linear() is linear
     smooth = linear or family.domain.dim == 1
-    assert fast(family).network.activation == ("sine" if smooth else "tanh")
+    network = fast(family).network
+    assert isinstance(network, MLP)
+    assert network.activation == ("sine" if smooth else "tanh")
 
 
 def test_soft_conditions_reach_many_digits():

@@ -139,6 +139,7 @@ def test_rivals_are_for_one_family_and_families_are_known():
 
 def test_the_rivals_solve_the_same_problem():
     where = spec_from_file_location("problem", frontier.SCRIPTS / "problem.py")
+    assert where is not None
     problem = module_from_spec(where)
     where.loader.exec_module(problem)
     family, x, k = Helmholtz(1), np.linspace(0, 1, 7), 3.25

@@ -64,7 +64,7 @@ def dense_step(jacobian, rows, damping):
 )
 @pytest.mark.parametrize("shape", [(90, 30), (40, 40)])
 def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shape):
-    jacobian, rows = random_problem(*shape, decades)
+    jacobian, rows = random_problem(*shape, decades=decades)
     dampings = damping_grid(jnp.asarray(centre), 9)
     steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), dampings, dampings[4], solver)
     for damping, direction, predicted in zip(
@@ -245,7 +245,7 @@ def test_second_order_steps_go_further():
 
 @pytest.mark.parametrize(("solver", "shape"), [*((s, (60, 20)) for s in SOLVERS), ("qr", (20, 50))])
 def test_the_same_factorisation_solves_for_other_rows(solver, shape):
-    jacobian, rows = random_problem(*shape, 2)
+    jacobian, rows = random_problem(*shape, decades=2)
     dampings = damping_grid(jnp.asarray(1e-4), 5)
     given = jnp.asarray(jacobian), jnp.asarray(rows)
     _, solve_for = damped_steps(*given, dampings, dampings[2], solver)

@@ -13,6 +13,7 @@ from toy import Spiral
 from typer.testing import CliRunner
 
 import lcpinn as lc
+from lcpinn.certificate import Estimate
 from lcpinn.cli import app
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.inverse import Forward, Misfit, local_minima, plus_minus, read
@@ -390,7 +391,7 @@ def test_noise_that_drowns_a_coefficient():
 def test_what_the_network_cannot_resolve(spiral, monkeypatch):
     """A network with an error of one half tells nothing about the damping."""
     t = np.linspace(0, 2, 20)
-    monkeypatch.setattr(spiral, "estimate", lambda **at: lc.certificate.Estimate(0.5, "", at))
+    monkeypatch.setattr(spiral, "estimate", lambda **at: Estimate(0.5, "", at))
     found = spiral.fit({"t": t, **orbit(t, 2.2, 0.17)})
     assert found.network == 0.5
     assert doubts(found, "b", "no more than the network's own error (5.0e-01)")
@@ -436,7 +437,7 @@ def test_a_misfit_that_sigma_does_not_explain(monkeypatch):
     data = {"t": T, "u": noisy(np.exp(-1.2 * T) + 0.25, 0.01)}
     found = solution.fit(data, sigma=1e-3)
     assert doubts(found, "times what sigma explains", "sigma is too small")
-    monkeypatch.setattr(solution, "estimate", lambda **at: lc.certificate.Estimate(0.02, "", at))
+    monkeypatch.setattr(solution, "estimate", lambda **at: Estimate(0.02, "", at))
     found = solution.fit(data, sigma=1e-3)
     assert doubts(found, "the network's own error (2.0e-02) explains it")
 

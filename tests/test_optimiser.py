@@ -117,6 +117,7 @@ def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
 
         @quick
         def gradient(flat, t):
+            assert setup.sampling is not None
             batch = draw(setup.problem.family, setup.sampling, jax.random.fold_in(KEY, t), float)
             weights = {"equation": jnp.ones(()), "start": jnp.full((), 3.0)}
             problem = setup.problem

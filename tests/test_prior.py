@@ -4,6 +4,7 @@ import itertools
 import json
 import pickle
 import warnings
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -65,8 +66,8 @@ def test_product_keeps_order_and_is_of_the_simplest_kind():
         (lambda: Uniform(k=(10, 1)), "k: range (10.0, 1.0) is reversed; write (low, high)"),
         (lambda: Uniform(k=(1, 1)), "k: range (1.0, 1.0) is empty; low must be below high"),
         (lambda: Uniform(k=(0, float("inf"))), "k: range (0.0, inf) is not finite"),
-        (lambda: Uniform(k=3.0), "k: 3.0 is not a range; write (low, high)"),
-        (lambda: Uniform(k=(1, 2, 3)), "k: (1, 2, 3) is not a range; write (low, high)"),
+        (lambda: Uniform(k=cast(Any, 3.0)), "k: 3.0 is not a range; write (low, high)"),
+        (lambda: Uniform(k=cast(Any, (1, 2, 3))), "k: (1, 2, 3) is not a range; write (low, high)"),
         (lambda: LogUniform(nu=(0, 1)), "nu: a log-uniform range must be positive, not 0.0"),
         (lambda: Uniform(k=(0, 1)) & LogUniform(k=(1, 2)), "k is named twice"),
         (lambda: Simplex("pde", "pde"), "pde is named twice"),
@@ -192,7 +193,7 @@ def test_contains_forgives_rounding_only():
     outside = np.array([[0.0999, 1e-3], [0.2, 1.001], [0.2, 0.99e-3], [0.2, -1], [np.nan, 0.5]])
     assert prior.contains(inside).tolist() == [True] * 3
     assert prior.contains(outside).tolist() == [False] * 5
-    assert bool(prior.contains([0.2, 0.5]))
+    assert bool(prior.contains(np.array([0.2, 0.5])))
     weights = np.array([[0.5, 0.5], [0.5, 0.51], [1.1, -0.1], [0, 1]])
     assert Simplex("a", "b").contains(weights).tolist() == [True, False, False, True]
     assert Cube("a", "b").contains(weights).tolist() == [True, True, False, True]

@@ -13,7 +13,7 @@ from lcpinn.equilibration import equilibrating
 from lcpinn.families import FAMILIES
 from lcpinn.family import HELP
 from lcpinn.files import read_arrays
-from lcpinn.network import DeepONet, Unseen
+from lcpinn.network import FNO, MLP, DeepONet, Unseen
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, StopReason, Supervised
 from lcpinn.optimiser.stage import objective
 from lcpinn.optimiser.supervised import relative_error
@@ -25,7 +25,7 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
 from lcpinn.spec import from_plain, spec, to_plain
 from lcpinn.training import make_setup
-from lcpinn.weighting import Causal, SelfAdaptive
+from lcpinn.weighting import Causal, Fixed, SelfAdaptive
 
 NAMES = [name for name in PROTOCOLS if name != "lc-pinn"]  # which is `paper`
 
@@ -168,6 +168,7 @@ def test_methods_that_adam_trains_have_equal_terms(name, family):
         assert made.network == DeepONet(branch=(128,) * 4, trunk=(128,) * 4)
         assert made.sampling.grid == made.quadrature.grid == 20
     else:
+        assert isinstance(made.network, MLP)
         assert made.network.widths == given.widths == (64, 64, 64, 64)
         assert made.network.activation == "tanh"
         assert made.network.frequency_scale == made.sampling.grid == 0
@@ -210,16 +211,20 @@ def test_what_a_method_is():
     """What is left when the terms are equal."""
     helmholtz, burgers = family_of("helmholtz-1d"), family_of("burgers")
     faces = {"boundary": BOUNDARY_WEIGHT, "initial": BOUNDARY_WEIGHT}
-    assert by_name("pinn", burgers).weighting.weights == faces
+    assert by_name("pinn", burgers).weighting == Fixed(faces)
     assert by_name("causal-pinn", burgers).weighting == Causal(eps=100.0, weights=faces)
     assert by_name("sa-pinn", burgers).weighting == SelfAdaptive()
     blind = by_name("unconditioned", helmholtz).network
+    assert isinstance(blind, MLP)
     assert (blind.parameters, blind.weights) == (Unseen(), Unseen())
     fno = by_name("fno", burgers)
+    assert isinstance(fno.network, FNO)
     assert (fno.network.width, fno.network.modes, fno.network.blocks) == (64, 64, 4)
     assert fno.phases == (Supervised(epochs=2000, samples=512, rate=1e-3, weight_decay=1e-4),)
     fast, alone = by_name("fast", helmholtz), by_name("pinn-gn", helmholtz, at={"k": 3.0})
     assert alone.phases == fast.phases
+    assert isinstance(alone.network, MLP)
+    assert isinstance(fast.network, MLP)
     assert alone.network.widths == fast.network.widths
     assert by_name("pi-deeponet-gn", helmholtz).phases == fast.phases
     assert by_name("lc-pinn", helmholtz) == by_name("paper", helmholtz)

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import documents
 import pytest
@@ -35,7 +36,7 @@ def test_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lc.protocol, "default", lc.protocol.smoke)
     first, *rest = blocks("python")
-    names = {"__name__": "readme"}
+    names: dict[str, Any] = {"__name__": "readme"}
     exec(first, names)
     assert capsys.readouterr().out.startswith("[")  # the page is complete by itself
     for block in rest:
@@ -62,7 +63,7 @@ def commands():
 
 
 def test_commands_and_their_options_exist():
-    known = typer.main.get_command(app).commands
+    known = typer.main.get_group(app).commands
     called = [words[1:] for words in commands() if words[0] == "lcpinn"]
     assert {words[0] for words in called} == set(known)
     for name, *rest in called:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -327,12 +328,12 @@ def partly(tmp_path, at):
 def test_a_model_with_held_coefficients_is_asked_and_comes_back(tmp_path, at):
     solution, back = partly(tmp_path, at)
     assert back.family.parameters == solution.family.parameters
-    free = {n: v for n, v in {"a": 1.5, "b": 0.5}.items() if n not in at}
+    free: dict[str, Any] = {n: v for n, v in {"a": 1.5, "b": 0.5}.items() if n not in at}
     value = back(t=0.1, x=0.2, **free)
     assert value == solution(t=0.1, x=0.2, **free, **at)
     assert repr(back).endswith(f"paper at {back.protocol.setting}>")
     with pytest.warns(lc.OutsidePriorWarning, match=f"{next(iter(at))} = {at[next(iter(at))]:g} "):
-        back(t=0.1, x=0.2, **{n: 0.9 if n == "b" else 1.1 for n in ("a", "b")})
+        back(t=0.1, x=0.2, a=1.1, b=0.9)
     error = back.evaluate()
     assert all(error["dense_argmax"][n] == v for n, v in at.items())
     assert len(error["grid"]) == (1 if len(at) == 2 else 5)

@@ -248,7 +248,8 @@ def test_collocation_rows_are_spread_jointly_and_denser_at_the_ends_of_lambda():
     assert points.coordinates.shape == (4096, 1, 2)
     x, k = np.asarray(points.coordinates[:, 0, 0]), np.asarray(points.parameters[:, 0])
     # A joint low-discrepancy set: a random pairing would be off by a percent.
-    np.testing.assert_allclose([np.mean(k**2), np.mean(x**4 * k**2)], [4.5, 14.4], rtol=1e-3)
+    moments = np.array([np.mean(k**2), np.mean(x**4 * k**2)])
+    np.testing.assert_allclose(moments, [4.5, 14.4], rtol=1e-3)
     face = batch["y=-1 y=1"].coordinates[:, 0, 1]
     assert 0.9 * 512 < (face == -1).sum() == (face == 1).sum() <= 512
 

@@ -95,7 +95,7 @@ def test_one_step_is_two_terms_and_no_more(seed, h):
     assert taken.second == pytest.approx(h**2 * coefficient, rel=1e-12)
 
 
-STEP = jax.jit(lambda model, h: theory.step(*model.parts, h))
+STEP = jax.jit(lambda model, h: theory.step(*model.parts, h=h))
 
 
 # -- Any loss, any shift -------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def of_network(family, network):
     """A problem at one λ, with parameters at which λ matters."""
     problem = Problem(family, network, jnp.float64)
     batch = draw(family, Sampling(6, 2, 1), jax.random.PRNGKey(4), jnp.float64)
-    weights = dict.fromkeys(family.terms, 1.0)
+    weights = dict.fromkeys(family.terms, jnp.ones(()))
     if family.weights is not None:
         weights, _ = Conditional().weigh((), family, batch, weights)
     return problem, perturbed(problem), batch, weights

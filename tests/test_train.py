@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +65,7 @@ class Decay(lc.Family):
 class Slow:
     """Another phase with a pause after every block, long enough for a kill to fall into."""
 
-    phase: object
+    phase: Any
     seconds: float
 
     def build(self, setup):
@@ -99,7 +100,7 @@ def main(out, checkpoint_every="0", limit=None):
     """What the subprocesses run: train into `out`, going on from what is there."""
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
-    before = jax.config.jax_enable_x64, jnp.ones(1).dtype
+    before = jax.config.values["jax_enable_x64"], jnp.ones(1).dtype
     try:
         lc.train(
             Decay(),
@@ -111,7 +112,7 @@ def main(out, checkpoint_every="0", limit=None):
         )
     except lc.LcpinnError as error:
         sys.exit(f"error: {error}")
-    assert (jax.config.jax_enable_x64, jnp.ones(1).dtype) == before
+    assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == before
     print(before[1])
 
 
@@ -217,9 +218,9 @@ def test_a_directory_is_not_taken_over_unasked(trained, tmp_path):
 
 def test_what_is_no_family_or_protocol_is_refused(tmp_path):
     with pytest.raises(lc.LcpinnError, match="is no Family; pass an instance"):
-        lc.train(Decay, protocol(), out=tmp_path / "run")
+        lc.train(Decay, protocol(), out=tmp_path / "run")  # pyright: ignore[reportArgumentType]
     with pytest.raises(lc.LcpinnError, match="'smoke' is no Protocol"):
-        lc.train(Decay(), "smoke", out=tmp_path / "run")
+        lc.train(Decay(), "smoke", out=tmp_path / "run")  # pyright: ignore[reportArgumentType]
     assert not (tmp_path / "run").exists()
 
 
@@ -237,23 +238,23 @@ def test_a_full_disk_for_the_picture_is_one_clear_line(trained, tmp_path):
 
 
 def test_double_precision_is_the_protocols_affair():
-    before = jax.config.jax_enable_x64, jnp.ones(1).dtype
+    before = jax.config.values["jax_enable_x64"], jnp.ones(1).dtype
     assert before == (False, "float32")
     solution = lc.train(Decay(), protocol(dtype="float64"), progress=False)
     assert {leaf.dtype for leaf in jax.tree.leaves(solution.params)} == {np.dtype("float64")}
-    assert (jax.config.jax_enable_x64, jnp.ones(1).dtype) == before
+    assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == before
 
 
 def test_single_precision_leaves_jax_as_it_was(trained):
     assert {leaf.dtype for leaf in jax.tree.leaves(trained[0].params)} == {np.dtype("float32")}
-    assert (jax.config.jax_enable_x64, jnp.ones(1).dtype) == (False, "float32")
+    assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == (False, "float32")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_failing_run_leaves_jax_as_it_was(dtype):
     with pytest.raises(lc.LcpinnError, match="no prior over loss weights"):
         lc.train(Decay(), protocol(dtype=dtype, weighting=Conditional()), progress=False)
-    assert (jax.config.jax_enable_x64, jnp.ones(1).dtype) == (False, "float32")
+    assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == (False, "float32")
 
 
 # -- Killed and resumed --------------------------------------------------------------------------
@@ -265,7 +266,8 @@ class Lab:
     def __init__(self, path):
         self.path = path
         self.environment = os.environ | {
-            "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or str(path / "jit"),
+            "JAX_COMPILATION_CACHE_DIR": jax.config.values["jax_compilation_cache_dir"]
+            or str(path / "jit"),
             # Only the run that nothing interrupts writes to it: a kill could leave half a program.
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1e9",
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

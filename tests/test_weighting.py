@@ -67,7 +67,8 @@ def noise(family, batch, seed=0, components=2):
     rng = np.random.default_rng(seed)
     points = {name: batch[term.where].quadrature for name, term in family.terms.items()}
     return {
-        name: rng.normal(size=(*q.shape, components)).astype(q.dtype) for name, q in points.items()
+        name: jnp.asarray(rng.normal(size=(*q.shape, components)), q.dtype)
+        for name, q in points.items()
     }
 
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 
 import lcpinn as lc
 from lcpinn.family import Family
-from lcpinn.network import MLP, Concat, FiLM
+from lcpinn.network import MLP, Concat, FiLM, Network
 from lcpinn.rows import Problem
 from lcpinn.term import Mark
 
@@ -164,8 +165,10 @@ class Spiral(lc.Family):
 def probe(names, mark=None, **attributes):
     """A family with one term, whose residual has the named values as components."""
 
-    def values(self, *args):
+    def components(self, *args):
         return args
+
+    values: Any = components  # to which attributes are given
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     values.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("self", *names)])
@@ -184,7 +187,7 @@ def perturbed(problem, scale=1.0):
     return jax.tree.map(leaf, jax.eval_shape(problem.init, jax.random.key(0)))
 
 
-def double(family, network=SMALL):
+def double(family: Family, network: Network = SMALL):
     """The problem in double precision, with perturbed network parameters."""
     problem = Problem(family, network, jnp.float64)
     return problem, perturbed(problem)

@@ -118,19 +118,19 @@ class Box:
 
     # Maps
 
-    def to_unit(self, points: ArrayLike) -> Float[Array, "*batch dim"]:
+    def to_unit(self, points: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Points to the unit cube: (x - low) / (high - low)."""
         x = floating(points)
         low, high = _ends(self.coordinates, jnp, x.dtype)
         return (x - low) / (high - low)
 
-    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+    def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s."""
         return _scale(self.coordinates, *host_or_device(unit))
 
     def normalise(self, points: ArrayLike) -> Float[Array, "*batch dim"]:
         """Points as the network sees them, 2 to_unit(points) - 1, in [-1, 1]."""
-        return 2 * self.to_unit(points) - 1
+        return jnp.asarray(2 * self.to_unit(points) - 1)
 
     # Points
 
@@ -249,7 +249,7 @@ def _rule(axis: Coordinate, num: int) -> Rule:
 
 
 def redraw(
-    key: Array, candidates: Float[Array, "n dim"], scores: Float[Array, " n"], num: int
+    key: Array, candidates: Float[Array, "n dim"], scores: Float[Array, " scores"], num: int
 ) -> Int[Array, " num"]:
     """Indices of num candidates, drawn without replacement where the residual is large.
 

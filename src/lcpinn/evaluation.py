@@ -139,11 +139,11 @@ def validate(solution: Solution) -> dict[str, Any]:
         residuals = jax.jit(problem.residuals)(params, batch)
         terms = {name: float(jnp.sqrt(jnp.mean(r**2))) for name, r in residuals.items()}
         judge = worst_case(problem)
-        found = None if judge is None else judge(params)
+        estimate = None if judge is None else judge(params)
     report = {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}
-    if found is not None:
-        error = found.error if math.isfinite(found.error) else None
-        report["estimate"] = {**found._asdict(), "error": error}
+    if estimate is not None:
+        error = estimate.error if math.isfinite(estimate.error) else None
+        report["estimate"] = {**estimate._asdict(), "error": error}
     return report
 
 
@@ -170,11 +170,11 @@ def write_result(solution: Solution, directory: Path, total_seconds: float) -> d
     """result.json and a picture, into the run's directory."""
     from lcpinn.plot import overview
 
-    found = result(solution, total_seconds)
-    write_json(directory / "result.json", found)
+    outcome = result(solution, total_seconds)
+    write_json(directory / "result.json", outcome)
     picture = directory / "solution.png"
     try:
         overview.write(solution, picture)
     except OSError as error:
         raise LcpinnError(f"could not write {picture}: {error.strerror}") from None
-    return found
+    return outcome

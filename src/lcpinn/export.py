@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpinn import spec
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import flatten, write_atomically
-from lcpinn.network import FNO, MLP, Concat, FiLM
-from lcpinn.network.film import chebyshev_indices
+from lcpinn.network.contract import ArrayLayout
 from lcpinn.precision import double
 
 if TYPE_CHECKING:
@@ -48,17 +48,9 @@ def export(solution: Solution, path: str | Path) -> Path:
 
 def to_arrays(solution: Solution, path: str | Path) -> Path:
     """Write the network's arrays in double precision, with a description, as a .npz file."""
-    network = solution.protocol.network
-    if not isinstance(network, MLP):
-        kind = type(network).__name__
-        raise LcpinnError(f"arrays describe an MLP, not {kind}: export it to .onnx")
     family = solution.family
     arrays = {name: a.astype(np.float64) for name, a in flatten(solution.params).items()}
-    for role, prior in (("parameters", family.parameters), ("weights", family.weights)):
-        how = getattr(network, role)
-        if prior is not None and isinstance(how, FiLM) and how.degree and prior.dim:
-            orders = chebyshev_indices(prior.dim, how.degree)
-            arrays[f"conditioning.{role}.orders"] = np.array(orders)
+    arrays |= _layout(solution).tables
     if family.weights is not None:
         arrays["draws"] = family.weights.sobol(family.evaluation.shots, seed=0)
     arrays["about"] = np.array(json.dumps(describe(solution), ensure_ascii=True))
@@ -67,9 +59,23 @@ def to_arrays(solution: Solution, path: str | Path) -> Path:
     return _written(Path(path), buffer.getvalue())
 
 
+def _layout(solution: Solution) -> ArrayLayout:
+    family, network = solution.family, solution.protocol.network
+    dims = {"parameters": family.parameters.dim} if family.parameters.free else {}
+    if family.weights is not None:
+        dims["weights"] = family.weights.dim
+    layout = network.array_layout(dims)
+    if layout is None:
+        name = spec.describe(network)
+        raise LcpinnError(f"arrays do not say how {name} evaluates them: export it to .onnx")
+    return layout
+
+
 def describe(solution: Solution) -> dict[str, Any]:
     """What the arrays mean: the network's inputs in their order, and how each is scaled."""
-    family, network = solution.family, solution.protocol.network
+    family, layout = solution.family, _layout(solution)
+    # A role that the network does not see enters in no way.
+    entries = {role: None if how == "unseen" else how for role, how in layout.entries.items()}
     weights = () if family.weights is None else family.weights.names
     axes = family.parameters.axes
     kinds = ["log" if a.log else "linear" if a.low < a.high else "held" for a in axes]
@@ -81,12 +87,12 @@ def describe(solution: Solution) -> dict[str, Any]:
             ["periodic" if c.periodic else "linear" for c in family.domain.coordinates],
         ),
         "parameters": _ranges(family.parameters.ranges, kinds)
-        | {"enter": _enter(network.parameters) if family.parameters.free else None},
+        | {"enter": entries.get("parameters")},
         "weights": _ranges(dict.fromkeys(weights, (0.0, 1.0)), ["linear"] * len(weights))
-        | {"enter": _enter(network.weights) if weights else None},
+        | {"enter": entries.get("weights")},
         "outputs": list(family.outputs),
-        "layers": len(network.widths) + 1,
-        "activation": network.activation,
+        "layers": layout.num_layers,
+        "activation": layout.activation,
         "features": _arguments(family, "features"),
         "ansatz": _arguments(family, "ansatz"),
     }
@@ -97,17 +103,10 @@ def _ranges(ranges: dict[str, tuple[float, float]], kinds: list[str]) -> dict[st
     return {"names": list(ranges), "low": low, "high": high, "kind": kinds}
 
 
-def _enter(how: Any) -> str | None:
-    """How a role of lambda enters the network."""
-    if isinstance(how, FiLM):
-        return "chebyshev" if how.degree else "tanh"
-    return "join" if isinstance(how, Concat) else None
-
-
 def _arguments(family: Family, hook: str) -> list[str] | None:
     """The names that a hook is a function of, where the family has it."""
-    found = family._signatures.get(hook)
-    return None if found is None else [argument.name for argument in found]
+    signature = family._signatures.get(hook)
+    return None if signature is None else [argument.name for argument in signature]
 
 
 # -- ONNX ----------------------------------------------------------------------------------------
@@ -123,8 +122,10 @@ def to_onnx(solution: Solution, path: str | Path) -> Path:
     missing = [n for n in ("jax2onnx", "onnxruntime") if importlib.util.find_spec(n) is None]
     if missing:
         raise LcpinnError(f"ONNX needs {missing[0]}: pip install 'lcpinn[onnx]'")
-    if isinstance(solution.protocol.network, FNO):
-        raise LcpinnError("an FNO is made of Fourier transforms, which cannot go into ONNX here")
+    network = solution.protocol.network
+    if not network.pointwise:
+        kind = type(network).__name__
+        raise LcpinnError(f"{kind} is no function of a point: it cannot go into ONNX here")
     import onnx  # pyright: ignore[reportMissingImports]
     from jax2onnx import to_onnx as convert  # pyright: ignore[reportMissingImports]
 
@@ -158,14 +159,14 @@ def _function(solution: Solution) -> tuple[Callable[..., Any], dict[str, int]]:
         inputs["parameters"] = family.parameters.dim
     if family.weights is not None:
         inputs["weights"] = family.weights.dim
-    held = {"parameters": list(family.parameters.held.values()), "weights": []}
+    held_values = {"parameters": list(family.parameters.held.values()), "weights": []}
 
     def function(*given: Any) -> Any:
         named = dict(zip(inputs, given, strict=True))
         points = named["coordinates"]
         # Nothing is made that is not used: the converter keeps it, and stumbles over empty arrays.
-        for role in held.keys() - named.keys():
-            named[role] = jnp.tile(jnp.array([held[role]], float), (points.shape[0], 1))
+        for role in held_values.keys() - named.keys():
+            named[role] = jnp.tile(jnp.array([held_values[role]], float), (points.shape[0], 1))
         values = solution._values(params, points[:, None], named["parameters"], named["weights"])
         return values[:, 0]
 
@@ -196,13 +197,13 @@ def _check(
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors alone
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-        (found,) = session.run(None, given)
+        (outputs,) = session.run(None, given)
     except Exception as error:
         raise LcpinnError(f"onnxruntime cannot run this solution: {_line(error)}") from error
     with double():
         expected = np.asarray(jax.jit(function)(*given.values()))
     size = max(float(np.max(np.abs(expected))), np.finfo(float).tiny)
-    gap = float(np.max(np.abs(np.asarray(found) - expected))) / size
+    gap = float(np.max(np.abs(np.asarray(outputs) - expected))) / size
     if not gap < AGREEMENT:
         raise LcpinnError(f"the ONNX graph differs from the solution by {gap:.1e}: not written")
 

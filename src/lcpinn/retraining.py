@@ -138,7 +138,7 @@ def _room(setup: Setup) -> int:
     for sampling in (setup.sampling, setup.quadrature):
         if sampling is not None:
             points = max(points, (sampling.interior + sampling.face) * sampling.num_lambda)
-    hidden = sum(getattr(setup.problem.network, "widths", (128,) * 8))
+    hidden = setup.problem.network.num_hidden
     family = setup.problem.family
     carried = max(len(family.orders(terms)) for terms in family.groups.values())
     size = (8 * points * hidden * carried + 50 * count) * jnp.dtype(setup.problem.dtype).itemsize

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from jaxtyping import Array, Float
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
-from lcpinn.network.mlp import Lambda, Params
+from lcpinn.network.contract import Lambda, Network, Params
 from lcpinn.sampling import Batch, Points
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
@@ -38,7 +37,7 @@ class Problem:
     """A family with the network that is to solve it."""
 
     family: Family
-    network: Any
+    network: Network
     dtype: DTypeLike
 
     # The network in the family's coordinates.

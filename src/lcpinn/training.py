@@ -50,6 +50,7 @@ def train(
     protocol = protocol if protocol is not None else protocols.default(family)
     if not isinstance(protocol, Protocol):
         raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
+    protocol.check_parts()
     family = protocol.view(family)
     run = identify(family, protocol, seed)
     directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)

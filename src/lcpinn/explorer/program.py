@@ -47,7 +47,6 @@ from lcpinn.explorer.builder import Builder
 from lcpinn.explorer.operations import Operation, compute
 from lcpinn.explorer.translate import lower, translate
 from lcpinn.family import Family
-from lcpinn.network import FNO
 from lcpinn.precision import double
 
 if TYPE_CHECKING:
@@ -157,8 +156,10 @@ def trace(
 def of_solution(solution: Solution, points: int = POINTS) -> Program:
     """The program of a trained network: features, network and ansatz."""
     family = solution.family
-    if isinstance(solution.protocol.network, FNO):
-        raise LcpinnError("an FNO is no function of a point: there is no program of it to explore")
+    network = solution.protocol.network
+    if not network.pointwise:
+        kind = type(network).__name__
+        raise LcpinnError(f"{kind} is no function of a point: there is no program of it to explore")
     with double():
         params = solution._double
 

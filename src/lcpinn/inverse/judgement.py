@@ -88,9 +88,9 @@ class Judgement:
 
     def _estimate(self, solution: Solution) -> float:
         """The network's relative error at the setting found, or the worst of a few of them."""
-        found = self._settings(self.best.unit[None])[0]
+        best_setting = self._settings(self.best.unit[None])[0]
         whole = self.data.known.copy()
-        whole[:, self.data.free] = found
+        whole[:, self.data.free] = best_setting
         settings, names = np.unique(whole, axis=0), self.family.parameters.names
         some = settings[np.unique([0, len(settings) // 2, len(settings) - 1])]
         named: list[dict[str, Any]] = [

@@ -168,11 +168,11 @@ class Misfit:
 
     def polish(self, start: np.ndarray) -> End:
         """The local minimum that a start leads to, inside the prior."""
-        found = least_squares(
+        minimum = least_squares(
             self.rows, start, jac=self.jacobian, bounds=(0.0, 1.0), method="trf",  # pyright: ignore[reportArgumentType]
             ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE, max_nfev=200,
         )  # fmt: skip
-        return End(found.x, 2 * float(found.cost), bool(found.success))
+        return End(minimum.x, 2 * float(minimum.cost), bool(minimum.success))
 
 
 def local_minima(units: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -49,20 +49,22 @@ def read(
 ) -> Observations:
     """Check observations against the family's names, and bring them into arrays."""
     given = data.columns if isinstance(data, Data) else data
-    prior, held = family.parameters, _held(family, at or {})
+    prior, held_values = family.parameters, _held(family, at or {})
     columns = _columns(family, given)
-    twice = [n for n in held if n in columns and (columns[n] != held[n]).any()]
+    twice = [n for n in held_values if n in columns and (columns[n] != held_values[n]).any()]
     if twice:
         how = "was held in training" if twice[0] in prior.held else "is held"
         raise LcpinnError(
-            f"{twice[0]} {how} at {held[twice[0]]:g}, and has other values in the observations"
+            f"{twice[0]} {how} at {held_values[twice[0]]:g}, and has other values in the "
+            "observations"
         )
-    free = np.array([name not in held and name not in columns for name in prior.names])
+    free = np.array([name not in held_values and name not in columns for name in prior.names])
     if not free.any():
         raise LcpinnError("every coefficient is held or a column: there is nothing to find")
     num = len(next(iter(columns.values())))
     unknown = np.full(num, np.nan)
-    known = [columns.get(n, np.full(num, held[n]) if n in held else unknown) for n in prior.names]
+    columns |= {name: np.full(num, value) for name, value in held_values.items()}
+    known = [columns.get(name, unknown) for name in prior.names]
     values = np.stack([columns.get(name, unknown) for name in family.outputs], axis=-1)
     if not np.isfinite(values).any():
         raise LcpinnError("the observations hold no value: every output is nan, or there are none")

@@ -63,29 +63,29 @@ class Fit:
 
     def facts(self) -> dict[str, str]:
         """Everything but the coefficients and the warnings, in words."""
-        found: dict[str, str] = {}
+        lines: dict[str, str] = {}
         if self.held:
-            found["held"] = listed(self.held)
+            lines["held"] = listed(self.held)
         if self.held_in_training:
-            found["held"] += f" ({', '.join(self.held_in_training)} already in training)"
-        found["sigma"] = ", ".join(
+            lines["held"] += f" ({', '.join(self.held_in_training)} already in training)"
+        lines["sigma"] = ", ".join(
             f"{value:.2g}" if len(self.sigma) == 1 else f"{value:.2g} of {name}"
             for name, value in self.sigma.items()
         )
-        found["sigma"] += ", given" if self.sigma_given else ", estimated from the misfit"
-        found["misfit"] = f"{self.misfit:.2g} of the data's size, {self.num_observed} observations"
+        lines["sigma"] += ", given" if self.sigma_given else ", estimated from the misfit"
+        lines["misfit"] = f"{self.misfit:.2g} of the data's size, {self.num_observed} observations"
         if self.sigma_given:
-            found["misfit"] += f"; χ² {self.chi2:.4g} with {self.freedom} degrees of freedom"
+            lines["misfit"] += f"; χ² {self.chi2:.4g} with {self.freedom} degrees of freedom"
         if np.isfinite(self.network):
             moved = {name: v for name, v in self.shift.items() if np.isfinite(v)}
             shift = ", ".join(f"{name} by {v:.1g}" for name, v in moved.items())
-            found["network"] = f"own error about {self.network:.1e}"
-            found["network"] += f", could move {shift}" if shift else ""
+            lines["network"] = f"own error about {self.network:.1e}"
+            lines["network"] += f", could move {shift}" if shift else ""
         if self.minima:
             best = self.minima[0]
-            found["minima"] = f"{len(self.minima)} more; the next, {listed(best.values)}, misfit "
-            found["minima"] += f"{best.misfit:.2g}"
-        return found
+            lines["minima"] = f"{len(self.minima)} more; the next, {listed(best.values)}, misfit "
+            lines["minima"] += f"{best.misfit:.2g}"
+        return lines
 
     def __str__(self) -> str:
         width = max(map(len, self.values))
@@ -99,9 +99,9 @@ class Fit:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists; the scan is left out."""
-        left_out = ("scan", "covariance", "residuals", "minima", "ranges")
-        found = {name: value for name, value in vars(self).items() if name not in left_out}
-        return found | {
+        omitted = ("scan", "covariance", "residuals", "minima", "ranges")
+        plain = {name: value for name, value in vars(self).items() if name not in omitted}
+        return plain | {
             "ranges": {name: list(ends) for name, ends in self.ranges.items()},
             "covariance": self.covariance.tolist(),
             "minima": [m._asdict() for m in self.minima],

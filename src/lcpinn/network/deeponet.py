@@ -12,12 +12,13 @@ from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.jet import ACTIVATIONS, Series
-from lcpinn.network.mlp import Lambda, Params, dense, layer_words, spread
+from lcpinn.network.contract import Lambda, Network, Params
+from lcpinn.network.mlp import dense, layer_words, spread
 from lcpinn.spec import spec
 
 
 @spec
-class DeepONet:
+class DeepONet(Network):
     """u_o(x; lambda) = sum_j branch_oj(lambda) trunk_oj(x) + bias_o, with `latent` terms each.
 
     The branch sees the normalised coefficients, and loss weights behind them where the family is
@@ -85,6 +86,10 @@ class DeepONet:
         product = ((modes @ last["w"] + last["b"]) * amplitudes).coefficients
         blocks = product.reshape(*product.shape[:-1], len(params["bias"]), self.latent)
         return Series(features.orders, blocks).sum() + params["bias"]
+
+    @property
+    def num_hidden(self) -> int:
+        return sum(self.branch) + sum(self.trunk)
 
 
 def stack(key: Array, sizes: Sequence[int], dtype: DTypeLike) -> list[Params]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from lcpinn.jet import Series
+from lcpinn.network.contract import Conditioning, Params
 from lcpinn.spec import spec
 
 
 @spec
-class FiLM:
+class FiLM(Conditioning):
     """A generator lambda -> (gamma, beta) per hidden layer; gamma starts at 1 and beta at 0.
 
     With `hidden` > 0 the generator is a tanh layer of that width. With `degree` > 0 it is linear in
@@ -27,7 +27,7 @@ class FiLM:
     hidden: int = 64
     degree: int = 0
 
-    def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> dict[str, Any]:
+    def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> Params:
         num = 2 * sum(widths)
         if self.degree:
             return {"w": jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)}
@@ -40,14 +40,8 @@ class FiLM:
             "b1": jnp.zeros(num, dtype),
         }
 
-    def extra_inputs(self, dim: int) -> int:
-        return 0
-
-    def join(self, features: Series, lam: Array) -> Series:
-        return features
-
     def modulate(
-        self, params: dict[str, Any], lam: Array, widths: Sequence[int]
+        self, params: Params, lam: Array, widths: Sequence[int]
     ) -> list[tuple[Array, Array]]:
         if self.degree:
             flat = chebyshev(lam, self.degree) @ params["w"]
@@ -56,6 +50,14 @@ class FiLM:
         ends = list(itertools.accumulate(w for width in widths for w in (width, width)))
         parts = jnp.split(flat, ends[:-1], axis=-1)
         return [(1 + gamma, beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
+
+    @property
+    def entry(self) -> str:
+        return "chebyshev" if self.degree else "tanh"
+
+    def tables(self, dim: int) -> dict[str, np.ndarray]:
+        """The degree of every polynomial in each lambda, (polynomials, dim)."""
+        return {"orders": np.array(chebyshev_indices(dim, self.degree))} if self.degree else {}
 
 
 def chebyshev_indices(dim: int, degree: int) -> list[tuple[int, ...]]:

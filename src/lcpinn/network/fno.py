@@ -13,12 +13,13 @@ from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Series, sine
-from lcpinn.network.mlp import Lambda, Params, dense
+from lcpinn.network.contract import Lambda, Network, Params
+from lcpinn.network.mlp import dense
 from lcpinn.spec import spec
 
 
 @spec
-class FNO:
+class FNO(Network):
     """u0 on a periodic grid of x -> u on the same grid at `times` equally spaced instants.
 
     v <- gelu(K v + W v + b) in each block (the last one without gelu), between a lifting of
@@ -116,6 +117,10 @@ class FNO:
         knots = jnp.asarray(spline_matrix(values.shape[-2]), values.dtype) @ values
         return _spline(t, _fourier(x, knots))
 
+    @property
+    def pointwise(self) -> bool:
+        return False  # values at any point come from the whole grid, by Fourier transforms
+
 
 def _affine(layer: Params, v: Array) -> Array:
     # As a product of two matrices: on a CPU its gradients take half as long.
@@ -176,12 +181,12 @@ _PIECES = np.array([[1, 4, 1, 0], [-3, 0, 3, 0], [3, -6, 3, 0], [-1, 3, -3, 1]])
 
 def _pieces(s: Array, degree: int) -> list[Array]:
     """The pieces and their derivatives, each at its own entry of s (..., 4)."""
-    found, powers = [], _PIECES / 6
+    derivatives, powers = [], _PIECES / 6
     for _ in range(degree + 1):
-        found.append(jnp.polyval(jnp.asarray(powers[::-1], s.dtype), s))
+        derivatives.append(jnp.polyval(jnp.asarray(powers[::-1], s.dtype), s))
         powers = powers[1:] * np.arange(1, len(powers))[:, None]
         powers = powers if len(powers) else np.zeros((1, 4))
-    return found
+    return derivatives
 
 
 def _spline(t: Series, knots: Series) -> Series:
@@ -189,8 +194,8 @@ def _spline(t: Series, knots: Series) -> Series:
     intervals = knots.coefficients.shape[-1] - 3
     half = jnp.asarray(intervals / 2, t.value.dtype)
     scaled = t * half + half
-    left = jnp.clip(jnp.floor(scaled.value), 0, intervals - 1)
-    weights = ((scaled + -left) * jnp.ones(4, left.dtype)).apply(_pieces)
-    where = left.astype(jnp.int32) + jnp.arange(4)
+    interval = jnp.clip(jnp.floor(scaled.value), 0, intervals - 1)
+    weights = ((scaled + -interval) * jnp.ones(4, interval.dtype)).apply(_pieces)
+    where = interval.astype(jnp.int32) + jnp.arange(4)
     near = jnp.take_along_axis(knots.coefficients, where[None], axis=-1)
-    return (weights * Series(t.orders, near)) @ jnp.ones((4, 1), left.dtype)
+    return (weights * Series(t.orders, near)) @ jnp.ones((4, 1), interval.dtype)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,16 +13,13 @@ from jaxtyping import Array
 from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
+from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
 from lcpinn.network.film import FiLM
-from lcpinn.network.unseen import Unseen
 from lcpinn.spec import spec
-
-Params = dict[str, Any]
-Lambda = dict[str, Array]  # role -> normalised values (..., dim of the role)
 
 
 @spec
-class MLP:
+class MLP(Network):
     """h <- act(gamma(lambda) * (W h + b) + beta(lambda)), then a linear layer to the outputs.
 
     `parameters` and `weights` say how each role of lambda enters: FiLM modulates every hidden
@@ -38,8 +34,8 @@ class MLP:
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
     activation: str = "tanh"
-    parameters: FiLM | Concat | Unseen = FiLM()
-    weights: FiLM | Concat | Unseen = Concat()
+    parameters: Conditioning = FiLM()
+    weights: Conditioning = Concat()
     frequency_scale: float = 0.0
 
     def __post_init__(self) -> None:
@@ -55,19 +51,24 @@ class MLP:
     ) -> Params:
         """Xavier-uniform matrices, zero biases; each role's generator after its own rule."""
         keys = iter(jax.random.split(key, len(self.widths) + 1 + len(dims)))
+        entrances = {role: self.entrance(role) for role in dims}
         conditioning = {
-            role: getattr(self, role).init(next(keys), dim, self.widths, dtype)
-            for role, dim in dims.items()
+            role: how.init(next(keys), dims[role], self.widths, dtype)
+            for role, how in entrances.items()
         }
-        extra = [(getattr(self, r), getattr(self, r).extra_inputs(d)) for r, d in dims.items()]
+        extra = [(how.input_gain, how.extra_inputs(dims[role])) for role, how in entrances.items()]
         fan_in = num_features + sum(num for _, num in extra)
         layers = []
         for width in (*self.widths, num_outputs):
             layers.append(dense(next(keys), fan_in, width, dtype))
             fan_in = width
-        gains = [jnp.full(num, how.gain, dtype) for how, num in extra if num]
+        gains = [jnp.full(num, gain, dtype) for gain, num in extra if num]
         layers[0] = self._first(layers[0], num_features, gains)
         return {"layers": layers, "conditioning": conditioning}
+
+    def entrance(self, role: str) -> Conditioning:
+        """How a role of lambda, `parameters` or `weights`, enters."""
+        return {"parameters": self.parameters, "weights": self.weights}[role]
 
     def _first(self, layer: Params, num_features: int, gains: list[Array]) -> Params:
         """The first layer with its frequency scale, and with each joined role's gain."""
@@ -89,7 +90,7 @@ class MLP:
         modulations = []
         h = features
         for role, values in lam.items():
-            how, its = getattr(self, role), params["conditioning"][role]
+            how, its = self.entrance(role), params["conditioning"][role]
             h = how.join(h, values)
             modulations.append(how.modulate(its, values, self.widths))
         for depth, layer in enumerate(params["layers"][:-1]):
@@ -101,6 +102,20 @@ class MLP:
             h = (h + shift).apply(act)
         last = params["layers"][-1]
         return h @ last["w"] + last["b"]
+
+    @property
+    def num_hidden(self) -> int:
+        return sum(self.widths)
+
+    def array_layout(self, dims: Mapping[str, int]) -> ArrayLayout | None:
+        entries, tables = {}, {}
+        for role, dim in dims.items():
+            how = self.entrance(role)
+            if how.entry is None:
+                return None
+            entries[role] = how.entry
+            tables |= {f"conditioning.{role}.{k}": v for k, v in how.tables(dim).items()}
+        return ArrayLayout(len(self.widths) + 1, self.activation, entries, tables)
 
 
 def layer_words(widths: Sequence[int]) -> str:

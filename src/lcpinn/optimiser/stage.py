@@ -23,6 +23,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
 from lcpinn.sampling import Batch, Sampling, draw, fixed
+from lcpinn.weighting.contract import Weighting
 
 
 class State(Protocol):
@@ -78,7 +79,7 @@ class Setup:
     """
 
     problem: Problem
-    weighting: Any
+    weighting: Weighting
     sampling: Sampling | None
     quadrature: Sampling
     held_out: Sampling

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.network.mlp import Params
+from lcpinn.network.contract import Network, OperatorNetwork, Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.spec import spec
 
@@ -56,8 +56,8 @@ class Supervised(Phase):
     block: int = 10
 
     def build(self, setup: Setup) -> Stage:
-        family, network, dtype = setup.problem.family, setup.problem.network, setup.problem.dtype
-        check(family, network)
+        family, dtype = setup.problem.family, setup.problem.dtype
+        network = check(family, setup.problem.network)
         data = self.data(family, network, dtype)
         size = min(self.batch, self.samples)
         per_epoch = self.samples // size
@@ -112,7 +112,7 @@ class Supervised(Phase):
         rate = optax.exponential_decay(self.rate, fifth, 0.5, staircase=True)
         return optax.chain(optax.add_decayed_weights(self.weight_decay), optax.adam(rate))
 
-    def data(self, family: Family, network: Any, dtype: DTypeLike) -> Data:
+    def data(self, family: Family, network: OperatorNetwork, dtype: DTypeLike) -> Data:
         """Initial conditions (samples, grid) and the solver's answers (samples, times, grid)."""
         initial = random_conditions(self.samples, network.grid, self.modes, self.seed)
         times = np.linspace(*family.domain.ranges["t"], network.times)
@@ -130,7 +130,7 @@ class Supervised(Phase):
 
 
 def supervised_step(
-    network: Any,
+    network: OperatorNetwork,
     optimiser: optax.GradientTransformation,
     data: Data,
     state: SupervisedState,
@@ -202,9 +202,9 @@ def initial_values(family: Family, grid: int, dtype: DTypeLike) -> Float[Array, 
     return at_zero / (at_zero - at_one)  # affine in u, such as u - u0(x)
 
 
-def check(family: Family, network: Any) -> None:
-    """Whether there can be data for this family, and a network that takes it."""
-    if not hasattr(network, "operator"):
+def check(family: Family, network: Network) -> OperatorNetwork:
+    """The network, if it takes a solver's data and there can be data for this family."""
+    if not isinstance(network, OperatorNetwork):
         name = type(network).__name__
         raise LcpinnError(f"Supervised trains an operator network such as FNO, not {name}")
     kind = type(network).__name__.lower()
@@ -217,3 +217,4 @@ def check(family: Family, network: Any) -> None:
         raise LcpinnError(f"{kind} is for (t, x) without coefficients; {family.name} has {has}")
     if "initial" not in family.all_terms or not family.all_terms["initial"].faces:
         raise LcpinnError(f"{kind} needs an initial condition: {family.name} has no term 'initial'")
+    return network

@@ -157,16 +157,16 @@ def over_time(
 def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
     """A column for each setting, a row for each plane and output, and below the error over λ."""
     family = solution.family
-    over, found = bool(family.parameters.free), planes(family)
-    gaps = [[gap_at(solution, plane.points, lam) for lam in chosen] for plane in found]
-    num_rows = len(family.outputs) * len(found)
+    over, shown_planes = bool(family.parameters.free), planes(family)
+    gaps = [[gap_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
+    num_rows = len(family.outputs) * len(shown_planes)
     heights = [2.2 + TITLE, *[2.2] * (num_rows - 1), *[2.4] * over]
     drawn = Figure(figsize=(DOUBLE, tall(1, sum(heights))))
     parts = drawn.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for output, name in enumerate(family.outputs):
         scale = log_scale(*(gap[:, output] for row in gaps for gap in row))
-        for i, plane in enumerate(found):
-            part, row = parts[output * len(found) + i], [gap[:, output] for gap in gaps[i]]
+        for i, plane in enumerate(shown_planes):
+            part, row = parts[output * len(shown_planes) + i], [gap[:, output] for gap in gaps[i]]
             axes = _field_row(part, plane, row, scale, symbol(name))
             if part is parts[0] and family.parameters.dim:
                 for axis, lam in zip(axes, chosen, strict=True):
@@ -194,8 +194,8 @@ def _field_row(
     for axis in axes:
         axis.set_xlabel(symbol(plane.across))
     axes[0].set_ylabel(symbol(plane.up))
-    held = setting(tuple(plane.held), tuple(plane.held.values()))
-    colour_bar(pictures[0], list(axes), f"error of {name}" + (f", {held}" if held else ""))
+    held_at = setting(tuple(plane.held), tuple(plane.held.values()))
+    colour_bar(pictures[0], list(axes), f"error of {name}" + (f", {held_at}" if held_at else ""))
     return axes
 
 
@@ -214,9 +214,9 @@ def over_lambda(axis: Axes, solution: Solution) -> None:
 
 
 def errors(solution: Solution, settings: np.ndarray) -> np.ndarray:
-    found = true_errors(solution, settings)  # pyright: ignore[reportArgumentType]
-    assert found is not None
-    return np.array(found)
+    relative = true_errors(solution, settings)  # pyright: ignore[reportArgumentType]
+    assert relative is not None
+    return np.array(relative)
 
 
 def _over_one(axis: Axes, solution: Solution) -> None:
@@ -252,9 +252,9 @@ def _over_two(axis: Axes, solution: Solution) -> None:
     names, free = family.parameters.names, family.parameters.free
     dense = dense_values(family)
     a, b = (np.unique(dense[:, names.index(name)]) for name in free)
-    found = errors(solution, dense).reshape(len(a), len(b))
-    norm, cmap = log_scale(found)
-    mesh = axis.pcolormesh(a, b, found.T, norm=norm, cmap=cmap, rasterized=True)
+    relative = errors(solution, dense).reshape(len(a), len(b))
+    norm, cmap = log_scale(relative)
+    mesh = axis.pcolormesh(a, b, relative.T, norm=norm, cmap=cmap, rasterized=True)
     colour_bar(mesh, axis, "relative $L^2$ error")
     for name, scaled in zip(free, (axis.set_xscale, axis.set_yscale), strict=True):
         if family.parameters.axes[names.index(name)].log:
@@ -268,9 +268,9 @@ def _over_many(axis: Axes, solution: Solution) -> None:
     """Draws from the prior: the error against where each lies in the range of each coefficient."""
     family = solution.family
     draws = family.parameters.sobol(64)
-    found, unit = errors(solution, draws), np.asarray(family.parameters.to_unit(draws))
+    relative, unit = errors(solution, draws), np.asarray(family.parameters.to_unit(draws))
     for i, name in enumerate(family.parameters.free):
         column = unit[:, family.parameters.names.index(name)]
-        axis.plot(column, found, MARKERS[i % 6], color=COLOURS[i % 6], ms=3, label=symbol(name))
+        axis.plot(column, relative, MARKERS[i % 6], color=COLOURS[i % 6], ms=3, label=symbol(name))
     axis.set(xlabel="position in the range", ylabel="relative $L^2$ error")
     logarithmic(axis)

@@ -100,12 +100,12 @@ def _fields_beside_slices(solution: Solution, lam: np.ndarray) -> Figure:
     values = outputs_at(solution, plane.points, lam)
     drawn = Figure(figsize=(DOUBLE, tall(len(family.outputs), 2.6)))
     rows = drawn.subplots(len(family.outputs), 2, squeeze=False, width_ratios=(1.15, 1))
-    for i, (left, right) in enumerate(rows):
-        field(left, plane, values[:, i], f"{symbol(family.outputs[i])}")
-        slices(right, solution, lam, i)
-        above(right)
+    for i, (field_axis, slice_axis) in enumerate(rows):
+        field(field_axis, plane, values[:, i], f"{symbol(family.outputs[i])}")
+        slices(slice_axis, solution, lam, i)
+        above(slice_axis)
         if family.parameters.dim:
-            left.set_title(setting(family.parameters.names, lam))
+            field_axis.set_title(setting(family.parameters.names, lam))
     return drawn
 
 
@@ -137,18 +137,18 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
     """A column for each setting; a row for each plane and output, and for slices in time."""
     family = solution.family
     sliced = evolves(family) and family.domain.dim == 2
-    found = planes(family)
-    num_rows = (len(found) + sliced) * len(family.outputs)
+    shown_planes = planes(family)
+    num_rows = (len(shown_planes) + sliced) * len(family.outputs)
     width = SINGLE if len(chosen) == 1 else DOUBLE
     drawn = Figure(figsize=(width, tall(num_rows, 2.2, TITLE)))
     heights = [2.2 + TITLE, *[2.2] * (num_rows - 1)]
     parts = iter(drawn.subfigures(num_rows, 1, squeeze=False, height_ratios=heights)[:, 0])
-    values = [[outputs_at(solution, plane.points, lam) for lam in chosen] for plane in found]
+    values = [[outputs_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
     first = True
     for output, name in enumerate(family.outputs):
         rows = [[value[:, output] for value in row] for row in values]
         scales = _scales(rows)
-        for plane, row in zip(found, rows, strict=True):
+        for plane, row in zip(shown_planes, rows, strict=True):
             axes = _field_row(next(parts), plane, row, scales, symbol(name))
             for axis, lam in zip(axes, chosen, strict=True) if first else ():
                 axis.set_title(setting(family.parameters.names, lam))
@@ -177,8 +177,8 @@ def _field_row(
 ) -> Sequence[Axes]:
     """Fields side by side, with one colour bar or with one each."""
     axes = part.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    held = setting(tuple(plane.held), tuple(plane.held.values()))
-    label = f"{name},  {held}" if held else name
+    held_at = setting(tuple(plane.held), tuple(plane.held.values()))
+    label = f"{name},  {held_at}" if held_at else name
     each = scales if len(scales) > 1 else [scales[0]] * len(shown)
     pictures = [
         image(axis, plane.shaped(values), plane.extent, *scale)

@@ -62,15 +62,15 @@ def figure(solution: Solution, at: Settings = ()) -> Figure:
 
 def _over_coefficients(solution: Solution) -> Figure:
     drawn = Figure(figsize=(DOUBLE, 2.6))
-    left, right = drawn.subplots(1, 2, width_ratios=(1.6, 1))
-    error.over_lambda(left, solution)
-    if left.get_legend_handles_labels()[0]:
-        above(left)
+    left_axis, right_axis = drawn.subplots(1, 2, width_ratios=(1.6, 1))
+    error.over_lambda(left_axis, solution)
+    if left_axis.get_legend_handles_labels()[0]:
+        above(left_axis)
     errors = error.errors(solution, dense_values(solution.family))
-    _histogram(right, errors, "settings")
+    _histogram(right_axis, errors, "settings")
     middle, worst = float(np.median(errors)), float(errors.max())
-    _lines(right, {f"median {size_of(middle)}": middle, f"largest {size_of(worst)}": worst})
-    above(right, 1)
+    _lines(right_axis, {f"median {size_of(middle)}": middle, f"largest {size_of(worst)}": worst})
+    above(right_axis, 1)
     return drawn
 
 
@@ -101,14 +101,14 @@ def _over_weights(solution: Solution, lam: np.ndarray) -> Figure:
     assert family.weights is not None
     drawn = Figure(figsize=(DOUBLE, 4.6))
     (top,), (bottom,) = drawn.subfigures(2, 1, squeeze=False, height_ratios=(1.25, 1))
-    left, right = top.subplots(1, 2)
-    _deviation(left, solution, lam)
+    left_axis, right_axis = top.subplots(1, 2)
+    _deviation(left_axis, solution, lam)
     errors, of_mean, word = _errors_of_slices(solution, lam)
-    _histogram(right, errors, "weightings")
-    right.set_xlabel(word)
+    _histogram(right_axis, errors, "weightings")
+    right_axis.set_xlabel(word)
     if of_mean is not None:
-        _lines(right, {f"mean of all, {size_of(of_mean)}": of_mean})
-        above(right, 1)
+        _lines(right_axis, {f"mean of all, {size_of(of_mean)}": of_mean})
+        above(right_axis, 1)
     draws = family.weights.sobol(SHOTS, seed=0)
     axes = bottom.subplots(1, len(family.weights.names), sharey=True, squeeze=False)[0]
     for i, (axis, name) in enumerate(zip(axes, family.weights.names, strict=True)):
@@ -143,8 +143,8 @@ def _deviation(axis: Axes, solution: Solution, lam: np.ndarray) -> None:
 
 def _deviations(solution: Solution, points: np.ndarray, lam: np.ndarray) -> np.ndarray:
     named = arguments(solution.family, points, lam)
-    found = solution.spread(shots=SHOTS, **named)
-    return found[solution.family.outputs[0]] if isinstance(found, dict) else found
+    deviations = solution.spread(shots=SHOTS, **named)
+    return deviations[solution.family.outputs[0]] if isinstance(deviations, dict) else deviations
 
 
 def _errors_of_slices(solution: Solution, lam: np.ndarray) -> tuple[np.ndarray, float | None, str]:

@@ -67,7 +67,7 @@ class Prior(ABC):
         """The dimension of the unit cube that `from_unit` maps to this prior."""
         return self._num_unit
 
-    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+    def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Points of the unit cube (..., unit_dim) as values: uniform points become draws."""
         return self._push(*host_or_device(unit))
 

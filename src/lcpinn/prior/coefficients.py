@@ -77,7 +77,7 @@ class Coefficients(Prior):
         held = {name: Axis(name, float(v), float(v), False) for name, v in values.items()}
         return Product(held.get(axis.name, axis) for axis in self.axes)
 
-    def to_unit(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
+    def to_unit(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Physical values to the unit cube, in the prior's measure.
 
         (v - low) / (high - low), or log(v / low) / log(high / low); of a held value, the centre.
@@ -91,13 +91,13 @@ class Coefficients(Prior):
         linear = jnp.where(held, 0.5, (v - low) / jnp.where(held, 1, high - low))
         return jnp.where(log, jnp.log(ratio) / width, linear)
 
-    def from_unit(self, unit: ArrayLike) -> Float[Array, "*batch dim"]:
+    def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""
         return self._push(*host_or_device(unit))
 
     def normalise(self, values: ArrayLike) -> Float[Array, "*batch dim"]:
         """2 to_unit(values) - 1, in [-1, 1]."""
-        return 2 * self.to_unit(values) - 1
+        return jnp.asarray(2 * self.to_unit(values) - 1)
 
     def contains(self, values: ArrayLike) -> Bool[Array, "*batch"]:
         """Which values lie in the box, up to rounding."""

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.network.contract import Network
 from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, short, spec
+from lcpinn.weighting.contract import Weighting
 
 
 @spec
@@ -19,8 +22,8 @@ class Protocol:
     """
 
     name: str
-    network: Any
-    weighting: Any
+    network: Network
+    weighting: Weighting
     phases: tuple[Any, ...]
     sampling: Sampling | None = Sampling()  # None where no phase draws random batches
     quadrature: Sampling = Sampling(rule="gauss")
@@ -36,6 +39,18 @@ class Protocol:
         family = family if self.weighted else family.unweighted()
         return family.at(**self.at)
 
+    def check_parts(self) -> None:
+        """Refuse a network or a weighting that lacks something of its contract."""
+        for part, contract in ((self.network, Network), (self.weighting, Weighting)):
+            required = [name for name in vars(contract) if not name.startswith("_")]
+            missing = [name for name in required if not hasattr(part, name)]
+            if missing:
+                raise LcpinnError(
+                    f"{type(part).__name__} is no {contract.__name__}, it has no "
+                    f"{', '.join(missing)}: name {contract.__module__}.{contract.__name__} as its "
+                    "base, which has defaults for what is not essential"
+                )
+
     @property
     def setting(self) -> str:
         """The coefficients that are held, as `--at` takes them: k=3.25,nu=0.1."""
@@ -44,7 +59,7 @@ class Protocol:
     def __str__(self) -> str:
         setting = "".join(f", {name} = {value:g}" for name, value in self.at.items())
         lines = [f"{self.name} ({self.dtype}{setting})"]
-        parts = {"network": self.network, "weighting": self.weighting}
+        parts: dict[str, Any] = {"network": self.network, "weighting": self.weighting}
         if self.sampling is not None:
             parts["sampling"] = self.sampling
         lines += [f"  {key}: {describe(value)}" for key, value in parts.items()]

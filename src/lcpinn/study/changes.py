@@ -9,12 +9,12 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.families import BuckleyLeverett
 from lcpinn.family import Family
-from lcpinn.network import Concat, FiLM
+from lcpinn.network import Concat, Conditioning, FiLM
 from lcpinn.optimiser import Adam
 from lcpinn.prior import Cube, LogCube, LogUniform
 from lcpinn.protocol import Protocol, settings_of_paper
 from lcpinn.sampling import Sampling
-from lcpinn.weighting import Fixed
+from lcpinn.weighting import Causal, Fixed
 from lcpinn.weighting.causal import ORIGINAL_CHUNKS
 
 
@@ -54,7 +54,7 @@ def _log_uniform(family: Family) -> Family:
     return family.with_priors(parameters=LogUniform(**family.parameters.ranges))
 
 
-def _through(way: Any, role: str) -> Callable[[Protocol, Family], Protocol]:
+def _through(way: Conditioning, role: str) -> Callable[[Protocol, Family], Protocol]:
     return lambda p, family: replace(p, network=replace(p.network, **{role: way}))
 
 
@@ -74,8 +74,10 @@ def _by_adam(protocol: Protocol, family: Family) -> Protocol:
 
 def _integral(protocol: Protocol, family: Family) -> Protocol:
     """R(<t) as an integral over t instead of a sum over 32 chunks, and faces weighted as inside."""
-    eps = protocol.weighting.eps / ORIGINAL_CHUNKS
-    return replace(protocol, weighting=replace(protocol.weighting, eps=eps, weights={}))
+    causal = protocol.weighting
+    assert isinstance(causal, Causal)
+    eps = causal.eps / ORIGINAL_CHUNKS
+    return replace(protocol, weighting=replace(causal, eps=eps, weights={}))
 
 
 CHANGES: dict[str, Change] = {

@@ -65,10 +65,10 @@ def record(run: Run, work: str | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="lcpinn-") as scratch:
         store = Store(Path(work or scratch), Path(scratch) / "records")
         execute([run], store)
-        while (found := store.record(run)) is None:
+        while (written := store.record(run)) is None:
             time.sleep(POLL)  # in a shared directory the claim of a dead worker has to go stale
             execute([run], store)
-    return found
+    return written
 
 
 def _collect(client: Any, futures: dict[Any, Run], store: Store, say: Say) -> list[Run]:

@@ -27,25 +27,25 @@ PICTURED = ("paper", "fast")  # whose solutions are drawn, with the first seed
 
 def measure(run: Run, solution: Solution) -> dict[str, Any]:
     """The record of a run: what it is, its result, and further measures."""
-    found = result(solution)
+    outcome = result(solution)
     training = solution.run["training"]
-    found["seconds"] = training["seconds"] | {"total": sum(training["seconds"].values())}
-    found["at_once"] = training.get("at_once", 1)
-    return {"run": run.to_json(), **found, "measures": _further(run, solution)}
+    outcome["seconds"] = training["seconds"] | {"total": sum(training["seconds"].values())}
+    outcome["at_once"] = training.get("at_once", 1)
+    return {"run": run.to_json(), **outcome, "measures": _further(run, solution)}
 
 
 def _further(run: Run, solution: Solution) -> dict[str, Any]:
-    family, found = solution.family, {}
+    family, measures = solution.family, {}
     if family.parameters.free:
-        found["along"] = _along(solution)
+        measures["along"] = _along(solution)
     if family.weights is not None:
-        found |= _over_weights(solution)
+        measures |= _over_weights(solution)
     other = getattr(family, "paper_reference", None)
     if other is not None and getattr(family, "viscosity", 1) > 0:
-        found["paper_reference"] = _against(solution, other)
+        measures["paper_reference"] = _against(solution, other)
     if run.protocol in PICTURED and run.seed == 0 and not run.change:
-        found["field"] = _field(solution)
-    return found
+        measures["field"] = _field(solution)
+    return measures
 
 
 def _along(solution: Solution) -> list[dict[str, float]]:

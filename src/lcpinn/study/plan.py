@@ -55,11 +55,11 @@ def one_method(
 
 def _table(family: str) -> Experiment:
     def runs(budget: str) -> list[Run]:
-        found = [run for method in methods(family) for run in one_method(family, method, budget)]
+        planned = [run for method in methods(family) for run in one_method(family, method, budget)]
         if family == "buckley-leverett":
             for method in ("paper", "sa-pinn", "relobralo"):
-                found += one_method(family, method, budget, range(FEW), "viscosity=0")
-        return found
+                planned += one_method(family, method, budget, range(FEW), "viscosity=0")
+        return planned
 
     return Experiment(family, f"Table: {family}", runs)
 
@@ -144,20 +144,20 @@ EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
     """The experiments of these names; all of them where none is named."""
-    found = list(names) or list(EXPERIMENTS)
-    unknown = [name for name in found if name not in EXPERIMENTS]
+    wanted = list(names) or list(EXPERIMENTS)
+    unknown = [name for name in wanted if name not in EXPERIMENTS]
     if unknown:
         known = ", ".join(EXPERIMENTS)
         raise LcpinnError(f"there is no experiment {unknown[0]!r}; there are {known}")
-    return [EXPERIMENTS[name] for name in found]
+    return [EXPERIMENTS[name] for name in wanted]
 
 
 def needed(experiments: Iterable[Experiment], budget: str) -> list[Run]:
     """Every run once, in the order of the experiments."""
     if budget not in BUDGETS:
         raise LcpinnError(f"there is no budget {budget!r}; there are {', '.join(BUDGETS)}")
-    found: dict[str, Any] = {}
+    by_run_name: dict[str, Any] = {}
     for experiment in experiments:
         for run in experiment.runs(budget):
-            found.setdefault(run.name, run)
-    return list(found.values())
+            by_run_name.setdefault(run.name, run)
+    return list(by_run_name.values())

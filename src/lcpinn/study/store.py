@@ -60,12 +60,12 @@ class Store:
     def claim(self, runs: Iterable[Run]) -> Iterator[list[Run]]:
         """Those of the runs that nobody else works on; they are given up at the end."""
         owner = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
-        held = [run for run in runs if self._take(run, owner)]
+        claimed = [run for run in runs if self._take(run, owner)]
         over = threading.Event()
 
         def beat() -> None:
             while not over.wait(BEAT):
-                for run in held:
+                for run in claimed:
                     if self._owner(run) == owner:
                         with contextlib.suppress(OSError):
                             os.utime(self._claim(run))
@@ -73,11 +73,11 @@ class Store:
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
         try:
-            yield held
+            yield claimed
         finally:
             over.set()
             thread.join()
-            for run in held:
+            for run in claimed:
                 # After a long sleep of this machine the claim may be somebody else's.
                 if self._owner(run) == owner:
                     self._claim(run).unlink(missing_ok=True)

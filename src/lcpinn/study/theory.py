@@ -140,7 +140,7 @@ def conditioning(problem: Problem, params: Params, batch: Batch) -> Params:
     points = next(iter(batch.values()))
     lam = problem.conditions(points.parameters, points.weights)
     joined = sum(
-        getattr(problem.network, role).extra_inputs(values.shape[-1])
+        problem.network.entrance(role).extra_inputs(values.shape[-1])
         for role, values in lam.items()
     )
     first = mask["layers"][0]["w"]

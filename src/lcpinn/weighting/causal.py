@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,12 +12,13 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
+from lcpinn.weighting.contract import Memory, Weighting
 
 ORIGINAL_CHUNKS = 32  # the number that the original's values of eps refer to
 
 
 @spec
-class Causal:
+class Causal(Weighting):
     """w(t) = exp(-eps S(t)) for interior terms, S the sum of mean |residual|² over earlier chunks.
 
     After Wang, Sankaran and Perdikaris (2024); a patent on it is claimed (WO 2023/172408).
@@ -32,7 +32,7 @@ class Causal:
     chunks: int = ORIGINAL_CHUNKS
     weights: Mapping[str, float] = field(default_factory=dict)
 
-    def init(self, family: Family, batch: Batch, key: Array) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Memory:
         if "t" not in family.domain.names:
             has = ", ".join(family.domain.names)
             raise LcpinnError(f"causal weights need a coordinate t; {family.name} has {has}")
@@ -44,17 +44,17 @@ class Causal:
         return ()
 
     def weigh(
-        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Any]:
+        self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Memory]:
         inside = [name for name in residuals if family.terms[name].where == "interior"]
-        found = {
+        weights = {
             name: jnp.asarray(self.weights.get(name, 1.0), r.dtype) for name, r in residuals.items()
         }
         if inside:
             squares = jnp.stack([jnp.sum(residuals[name] ** 2, axis=-1) for name in inside])
             factor = self._factor(family, batch, jnp.sum(squares, axis=0))
-            found |= {name: found[name] * factor for name in inside}
-        return found, state
+            weights |= {name: weights[name] * factor for name in inside}
+        return weights, state
 
     def _factor(
         self, family: Family, batch: Batch, squares: Float[Array, "l n"]

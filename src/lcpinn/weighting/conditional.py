@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jaxtyping import Array
 
@@ -11,17 +10,18 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
+from lcpinn.weighting.contract import Memory, Weighting
 
 
 @spec
-class Conditional:
+class Conditional(Weighting):
     """L(lambda) = sum over terms of lambda_term * mean |residual|² (loss-conditional training).
 
     After Dosovitskiy and Djolonga (2020). A component of lambda whose term has nothing to weigh,
     such as `data` without observations, is an inert input.
     """
 
-    def init(self, family: Family, batch: Batch, key: Array) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Memory:
         if family.weights is None:
             raise LcpinnError(f"{family.name} has no prior over loss weights to condition on")
         missing = [name for name in family.terms if name not in family.weights.names]
@@ -30,8 +30,8 @@ class Conditional:
         return ()
 
     def weigh(
-        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Any]:
+        self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Memory]:
         assert family.weights is not None
         names = family.weights.names
         return {

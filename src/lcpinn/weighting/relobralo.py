@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +12,11 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
+from lcpinn.weighting.contract import Memory, Weighting
 
 
 @spec
-class ReLoBRaLo:
+class ReLoBRaLo(Weighting):
     """Relative loss balancing with random look-back, after Bischof and Kraus (2025).
 
         w(t) = alpha (rho_t w(t-1) + (1 - rho_t) b(t; 0)) + (1 - alpha) b(t; t-1)
@@ -30,7 +30,7 @@ class ReLoBRaLo:
     tau: float = 0.1
     rho: float = 0.999
 
-    def init(self, family: Family, batch: Batch, key: Array) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Memory:
         for name, value in (("alpha", self.alpha), ("rho", self.rho)):
             if not 0 <= value <= 1:
                 raise LcpinnError(f"ReLoBRaLo needs {name} in [0, 1], not {value:g}")
@@ -43,8 +43,8 @@ class ReLoBRaLo:
         return {"initial": ones, "previous": ones, "weights": ones, "key": key, "step": step}
 
     def weigh(
-        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Any]:
+        self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Memory]:
         names = [name for name in family.terms if name in residuals]
         shares = [batch[family.terms[name].where].quadrature for name in names]
         squares = [jnp.sum(residuals[name] ** 2, axis=-1) for name in names]

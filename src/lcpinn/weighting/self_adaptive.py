@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,13 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
+from lcpinn.weighting.contract import Memory, Weighting
 
 _ADAM = optax.scale_by_adam()
 
 
 @spec
-class SelfAdaptive:
+class SelfAdaptive(Weighting):
     """L = sum over terms of mean w² |residual|², which the network descends and every w ascends.
 
     After McClenny and Braga-Neto (2023), by Adam at the given rate. A weight belongs to a point, so
@@ -29,7 +29,7 @@ class SelfAdaptive:
 
     rate: float = 5e-3
 
-    def init(self, family: Family, batch: Batch, key: Array) -> Any:
+    def init(self, family: Family, batch: Batch, key: Array) -> Memory:
         if not self.rate > 0:
             raise LcpinnError(f"self-adaptive weights need a positive rate, not {self.rate:g}")
         places = {name: term.where for name, term in family.terms.items() if term.where in batch}
@@ -37,8 +37,8 @@ class SelfAdaptive:
         return {"raw": raw, "ascent": _ADAM.init(raw)}
 
     def weigh(
-        self, state: Any, family: Family, batch: Batch, residuals: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Any]:
+        self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], Memory]:
         raw: dict[str, Array] = state["raw"]
         _check_points(raw, residuals)
         slopes = {}

@@ -134,27 +134,27 @@ class _Bench:
     def probed(self) -> dict[str, dict[str, Any]]:
         """Residuals, Taylor coefficients and features, inside and at the corners."""
         run = jax.jit(self.probe, compiler_options=_QUICK)
-        found = run(self.params, self.inside), run(self.params, self.corners)
-        return dict(zip(("inside", "corners"), jax.device_get(found), strict=True))
+        batches = run(self.params, self.inside), run(self.params, self.corners)
+        return dict(zip(("inside", "corners"), jax.device_get(batches), strict=True))
 
     def probe(self, params: Any, batch: Batch) -> dict[str, Any]:
         family, problem = self.family, self.problem
-        found: dict[str, Any] = {"features": {}, "series": {}, "residuals": {}}
+        values: dict[str, Any] = {"features": {}, "series": {}, "residuals": {}}
         for where, points in batch.items():
             terms = family.groups[where]
             orders = family.orders(terms)
-            found["features"][where] = problem.features(points, orders).coefficients
-            found["series"][where] = series = problem.outputs(params, points, orders)
+            values["features"][where] = problem.features(points, orders).coefficients
+            values["series"][where] = series = problem.outputs(params, points, orders)
             for term in terms:
 
                 def at(s: Any, p: Any, lam: Any, o: Any, term=term, orders=orders) -> Array:
                     return term.residual(s, orders, p, lam, o)
 
                 over = jax.vmap(jax.vmap(at, (1, 0, None, 0)), (1, 0, 0, 0))
-                found["residuals"][term.name] = over(
+                values["residuals"][term.name] = over(
                     series, points.coordinates, points.parameters, points.observed
                 )
-        return found
+        return values
 
     def finite(self, kind: str, place: str, owner: str) -> None:
         """Complain about the first value that is not finite, and where it is."""
@@ -202,18 +202,18 @@ def _arguments(term: Term) -> Iterable[str]:
 
 def _traces(bench: _Bench) -> str:
     """Terms work under jit and vmap, and give the same values as one at a time."""
-    family, found = bench.family, bench.probed["inside"]
+    family, inside = bench.family, bench.probed["inside"]
     for where, terms in family.groups.items():
         points, orders = bench.inside[where], family.orders(terms)
         for term, row in itertools.product(terms, (0, 1)):
             one = term.residual(
-                jnp.asarray(found["series"][where][:, row, 0]),
+                jnp.asarray(inside["series"][where][:, row, 0]),
                 orders,
                 points.coordinates[row, 0],
                 points.parameters[row],
                 points.observed[row, 0],
             )
-            many = found["residuals"][term.name][row, 0]
+            many = inside["residuals"][term.name][row, 0]
             if not np.allclose(one, many, rtol=1e-6, atol=1e-9, equal_nan=True):
                 raise _Wrong(
                     f"the term {term.name!r} is {np.asarray(one)} by itself but {many} under jit: "
@@ -267,11 +267,11 @@ def _gradient(bench: _Bench) -> str:
 
     def norms(params: Any, batch: Batch) -> dict[str, Array]:
         values, pull = jax.vjp(lambda p: bench.problem.residuals(p, batch), params)
-        found = {}
+        squares = {}
         for name in values:
             seed = {other: jnp.full_like(v, other == name) for other, v in values.items()}
-            found[name] = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(pull(seed)))
-        return found
+            squares[name] = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(pull(seed)))
+        return squares
 
     run = jax.jit(norms, compiler_options=_QUICK)
     sizes = jax.device_get(run(bench.params, bench.inside))

@@ -72,8 +72,8 @@ def _paper(key: tuple[str, str] | None) -> Cell | None:
     """The paper's number, with its deviation where it prints one."""
     if key is None:
         return None
-    found = numbers()["ablations"][key[0]][key[1]]
-    mean, std = found if isinstance(found, list) else (found, 0.0)
+    printed = numbers()["ablations"][key[0]][key[1]]
+    mean, std = printed if isinstance(printed, list) else (printed, 0.0)
     return Cell(mean, std, 2)
 
 
@@ -85,12 +85,12 @@ def shots_table(study: Study) -> Lines:
     head += [f"{family}, {METHODS[protocol]}" for family, protocol in columns]
     rows = []
     for shots in SHOTS:
-        found = theirs.get(str(shots))
-        row = [str(shots), "–" if found is None else error(found)]
+        printed = theirs.get(str(shots))
+        row = [str(shots), "–" if printed is None else error(printed)]
         for column in columns:
             family, protocol = column
             each = [m[str(shots)] for m in study.measures(family, protocol, "shots")]
-            beside = Cell(found, 0.0, 4) if found is not None and column == columns[0] else None
+            beside = Cell(printed, 0.0, 4) if printed is not None and column == columns[0] else None
             row.append(judged(Cell.of(each) if each else None, beside))
         rows.append(row)
     return table(head, rows)
@@ -106,13 +106,13 @@ def invariance_table(study: Study) -> Lines:
     rows = []
     for family in ("burgers", "buckley-leverett"):
         for protocol in ("paper", "fast"):
-            found = study.measures(family, protocol, "invariance")
+            each = study.measures(family, protocol, "invariance")
             slices = study.measures(family, protocol, "slices")
             rows.append(
                 [
                     f"{family}, {METHODS[protocol]}",
-                    error(float(np.mean([m["deviation"] for m in found]))) if found else NOT_RUN,
-                    error(float(np.mean([m["relative"] for m in found]))) if found else NOT_RUN,
+                    error(float(np.mean([m["deviation"] for m in each]))) if each else NOT_RUN,
+                    error(float(np.mean([m["relative"] for m in each]))) if each else NOT_RUN,
                     error(theirs["relative"])
                     if (family, protocol) == ("burgers", "paper")
                     else "–",

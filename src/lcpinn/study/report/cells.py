@@ -33,8 +33,8 @@ class Cell:
 
     @staticmethod
     def of(values: Iterable[float], **more: Any) -> Cell:
-        found = list(values)
-        return Cell(float(np.mean(found)), float(np.std(found)), len(found), **more)
+        samples = list(values)
+        return Cell(float(np.mean(samples)), float(np.std(samples)), len(samples), **more)
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Study:
     @staticmethod
     def read(store: Store, budget: str) -> Study:
         runs = needed(EXPERIMENTS.values(), budget)
-        found = {run.name: store.record(run) for run in runs}
-        return Study(budget, {name: r for name, r in found.items() if r is not None})
+        records = {run.name: store.record(run) for run in runs}
+        return Study(budget, {name: r for name, r in records.items() if r is not None})
 
     @cached_property
     def missing(self) -> list[Run]:
@@ -77,13 +77,13 @@ class Study:
 
     def at(self, family: str, protocol: str, **lam: float) -> Cell | None:
         """A method's error at one setting of the coefficients."""
-        found = []
+        errors = []
         for record in self.runs(family, protocol):
             rows = record["error"]["grid"]
-            found += [
+            errors += [
                 r["error"] for r in rows if all(math.isclose(r[n], v) for n, v in lam.items())
             ]
-        return Cell.of(found) if found else None
+        return Cell.of(errors) if errors else None
 
     def measures(self, family: str, protocol: str, name: str, change: str = "") -> list[Any]:
         """A further measure of each seed's run, where it has it."""

@@ -110,9 +110,9 @@ def _bars(axis: Axes, study: Study, family: str, method: str) -> None:
     for record in study.runs(family, method):
         for row in record["error"]["grid"]:
             value = row[PER[family]]
-            found = study.at(family, method, **{PER[family]: value})
-            if found is not None:
-                cells[value] = found
+            cell = study.at(family, method, **{PER[family]: value})
+            if cell is not None:
+                cells[value] = cell
     if cells:
         x = sorted(cells)
         mean = np.array([cells[v].mean for v in x])
@@ -138,8 +138,8 @@ def _papers(axis: Axes, family: str, parameter: str) -> None:
 @in_style
 def fields(study: Study, family: str) -> Figure | None:
     """The solution and the errors of both trainings, at three coefficients of the grid at most."""
-    found = [study.first(family, protocol) for protocol in ("paper", "fast")]
-    kept = [r for r in found if r is not None and "field" in r["measures"]]
+    records = [study.first(family, protocol) for protocol in ("paper", "fast")]
+    kept = [r for r in records if r is not None and "field" in r["measures"]]
     if not kept:
         return None
     if len(kept[0]["measures"]["field"]["axes"]) == 1:

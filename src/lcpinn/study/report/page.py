@@ -131,19 +131,19 @@ def _reasons(study: Study, family: str) -> Lines:
     ours, theirs = study.cell(family, "paper"), paper_cell(family, "paper")
     if ours is None or theirs is None or ours.mean <= theirs.mean + WITHIN * theirs.std:
         return []
-    found = []
+    reasons = []
     records = study.runs(family, "paper")
     stalled = sum("no decrease left" in note for r in records for note in r["stopped"])
     if stalled:
-        found.append(
+        reasons.append(
             f"L-BFGS in float32 found no further decrease in {stalled} of {len(records)} seeds "
             "and ended early."
         )
     for change, words in TRIED.items():
         other = study.cell(family, "paper", change)
         if other is not None:
-            found.append(f"Tried, {words}: {spread(other)}.")
-    return [*found, OPEN]
+            reasons.append(f"Tried, {words}: {spread(other)}.")
+    return [*reasons, OPEN]
 
 
 TRIED = {

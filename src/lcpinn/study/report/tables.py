@@ -102,16 +102,16 @@ def amortisation_table(study: Study) -> Lines:
                 continue
             base = study.cell(family, method)
             name = METHODS[method] + (" **(most accurate)**" if method == best else "")
-            found = error(base.mean) if base else NOT_RUN
+            own_error = error(base.mean) if base else NOT_RUN
             pays = [*_pays(lc, base), *_pays(fast, base)]
-            rows.append([family, name, found, _papers(family, method), *pays])
+            rows.append([family, name, own_error, _papers(family, method), *pays])
     return table(head, rows)
 
 
 def most_accurate(study: Study, family: str) -> str | None:
     """The baseline with the lowest error."""
-    found = {m: study.cell(family, m) for m in methods(family) if m not in ("paper", "fast")}
-    known = {method: cell.mean for method, cell in found.items() if cell is not None}
+    cells = {m: study.cell(family, m) for m in methods(family) if m not in ("paper", "fast")}
+    known = {method: cell.mean for method, cell in cells.items() if cell is not None}
     return min(known, key=lambda method: known[method]) if known else None
 
 
