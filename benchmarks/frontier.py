@@ -417,7 +417,7 @@ def _inner(phase: Any) -> Any:
 
 def _resized(phase: Any, **changes: Any) -> Any:
     if isinstance(phase, RevertOnWorse):
-        return dataclasses.replace(phase, phase=dataclasses.replace(phase.phase, **changes))
+        return dataclasses.replace(phase, phase=_resized(phase.phase, **changes))
     return dataclasses.replace(phase, **changes)
 
 

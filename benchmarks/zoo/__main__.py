@@ -147,7 +147,7 @@ def _begin(given: argparse.Namespace, origin: dict[str, Any], options: Sequence[
     result["runs"] = []
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-    if not given.resume or not given.out.exists():
+    if given.out is None or not given.resume or not given.out.exists():
         return result
     before = read_json(given.out)
     if "runs" not in before:

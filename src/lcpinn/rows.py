@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -132,6 +133,10 @@ class Problem:
                 factor = factor * scale(name, points)
             parts.append((r * factor[..., None]).ravel())
         return jnp.concatenate(parts)
+
+    def loss(self, params: Params, batch: Batch, weights: Mapping[str, Array]) -> Array:
+        """The sum of squared rows."""
+        return jnp.sum(self.rows(self.residuals(params, batch), weights, batch) ** 2)
 
     # Finding out what went wrong.
 

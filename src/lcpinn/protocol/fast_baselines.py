@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lcpinn.family import Family
-from lcpinn.network import DeepONet
+from lcpinn.network import MLP, DeepONet
 from lcpinn.protocol.fast import fast
 from lcpinn.protocol.methods import at_one_setting, needs_coefficients
 from lcpinn.protocol.sizes import size_of
@@ -32,6 +32,7 @@ def pi_deeponet_gn(
     """PI-DeepONet at the size of the network of `fast`, trained as that is."""
     needs_coefficients("pi-deeponet-gn", family)
     made, size = fast(family.unweighted(), seconds=seconds, steps=steps), size_of(family)
+    assert isinstance(made.network, MLP)
     network = DeepONet(
         branch=(size.widths[0],),
         trunk=size.widths,

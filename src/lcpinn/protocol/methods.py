@@ -96,7 +96,7 @@ def paper(family: Family, *, steps: int | None = None) -> Protocol:
 def unconditioned(family: Family, *, steps: int | None = None) -> Protocol:
     """Everything as in `paper`, lambda drawn at every step, but a network that does not see it."""
     twin = paper(family, steps=steps)
-    network = MLP(terms(family).widths, parameters=Unseen(), weights=Unseen())
+    network = MLP(settings_of_paper(family).widths, parameters=Unseen(), weights=Unseen())
     return replace(twin, name="unconditioned", network=network)
 
 

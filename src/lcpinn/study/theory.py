@@ -121,8 +121,7 @@ def network_decay(
     `plain` is the flow with the conditioning's parameters held. Where λ joins the inputs that is
     the theorem's plain network, since λ then shifts the biases of the first layer.
     """
-    rows = lambda params: problem.rows(problem.residuals(params, batch), weights, batch)
-    loss = lambda params: jnp.sum(rows(params) ** 2)
+    loss = lambda params: problem.loss(params, batch, weights)
     mask = conditioning(problem, params, batch)
     gradient = jax.grad(loss)(params)
     extra = _size(jax.tree.map(lambda g, m: g * m, gradient, mask))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Array, PyTree
 
-from lcpinn.batch import Batch
+from lcpinn.sampling import Batch
 from lcpinn.family import Family
 
 Memory = PyTree[Array]  # what a weighting carries from step to step; () where there is nothing
