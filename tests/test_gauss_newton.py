@@ -29,11 +29,7 @@ from lcpinn.optimiser.ladder import (
 from lcpinn.rows import Problem
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
 
-
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def random_problem(num_rows, num_params, decades, seed=0):

@@ -31,10 +31,7 @@ from lcpinn.rows import Problem
 MECHANISMS = [FiLM(hidden=3), FiLM(degree=2), Concat()]
 
 
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def outputs(problem):
