@@ -238,7 +238,7 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
     setup = Setup(problem, Fixed({}), Sampling(), Sampling(), Sampling())
     batch = fixed(family, Sampling(30, 7, 1, "collocation"), jnp.float64)
     theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
-    scales = row_scales(setup, unravel(theta), batch)
+    scales = jax.jit(partial(row_scales, setup))(unravel(theta), batch)
     found = lambda: jax.jit(lambda v: rows_and_jacobian(setup, unravel, v, batch, scales))(theta)
     whole = found()
     monkeypatch.setitem(equations.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time

@@ -39,20 +39,19 @@ class LBFGS:
         def loss(params: Params) -> Array:
             return value(params)[0]
 
-        slope = jax.jit(jax.grad(loss))
-
         def init(params: Params, key: Array) -> State:
             del key  # nothing here is random
             # Optax starts with weakly typed scalars; left so, the second call would compile again.
             memory = optimiser.init(params)
             strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), memory)
+            at, gradient = jax.value_and_grad(loss)(params)
             return {
                 "params": params,
                 "memory": strong,
                 "step": jnp.zeros((), jnp.int32),
                 "stalled": jnp.zeros((), jnp.int32),
-                "loss": loss(params),
-                "gradient": optax.tree.norm(slope(params)),
+                "loss": at,
+                "gradient": optax.tree.norm(gradient),
             }
 
         def step(state: State) -> State:
@@ -91,7 +90,7 @@ class LBFGS:
                 raise LcpinnError(setup.problem.blame(state["params"], batch))
             return state, info
 
-        return Stage(self.steps, init, advance, self._stopped, keep, run)
+        return Stage(self.steps, jax.jit(init), advance, self._stopped, keep, run)
 
     def _over(self, state: State) -> Array:
         flat = state["gradient"] <= self.gradient_tolerance
