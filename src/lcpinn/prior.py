@@ -21,7 +21,6 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Bool, Float
 from scipy.special import roots_jacobi, roots_legendre
-from scipy.stats import qmc
 
 from lcpinn.errors import LcpinnError
 
@@ -77,6 +76,8 @@ def unit_sobol(num: int, dim: int, seed: int) -> Points:
     """Scrambled Sobol points of the unit cube, (num, dim)."""
     if dim == 0 or num == 0:
         return np.zeros((num, dim))
+    from scipy.stats import qmc  # a sixth of what importing lcpinn would take
+
     # A sequence drawn to the next power of two begins with the same points and does not warn.
     return qmc.Sobol(dim, scramble=True, rng=seed).random(1 << (num - 1).bit_length())[:num]
 
