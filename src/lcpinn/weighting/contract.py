@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Array, PyTree
 
-from lcpinn.sampling import Batch
 from lcpinn.family import Family
+from lcpinn.sampling import Batch
 
 Memory = PyTree[Array]  # what a weighting carries from step to step; () where there is nothing
 
