@@ -319,6 +319,7 @@ def test_trainings_at_once_have_two_cores_each(trained, monkeypatch):
     assert all(cores in ([8, 9], [10, 11]) for *_, cores in trained[0])
 
 
+@pytest.mark.slow
 def test_a_training_in_a_fresh_process_on_its_own_core():
     cores = [min(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else []
     asked = {"protocol": "smoke", "seconds": None, "jobs": 1}
