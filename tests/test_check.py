@@ -184,6 +184,11 @@ BROKEN = {
         dict(evaluation=lc.Evaluation(at={"k": (1.0,), "q": (1.0,)})),
         "evaluation.at names no parameter: 'q'",
     ),
+    "open": (
+        "one solution",
+        dict(equation=lambda self, u, u_x, k: 0 * u_x, exact=None),
+        "the page does not determine u",
+    ),
     "parameter left out": (
         "evaluation",
         dict(evaluation=lc.Evaluation(at={})),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lcpinn.retraining import retrain as retrain
     from lcpinn.solution import Solution as Solution
     from lcpinn.solution import load as load
+    from lcpinn.spectral import NumericalSolution as NumericalSolution
+    from lcpinn.spectral import solve as solve
     from lcpinn.term import interior as interior
     from lcpinn.term import on as on
     from lcpinn.training import train as train
@@ -49,6 +51,7 @@ _MODULES = {
     "LcpinnError": "errors",
     "LogCube": "prior",
     "LogUniform": "prior",
+    "NumericalSolution": "spectral",
     "OutsidePriorWarning": "errors",
     "Periodic": "domain",
     "Protocol": "protocol",
@@ -62,6 +65,7 @@ _MODULES = {
     "optimiser": None,
     "protocol": None,
     "retrain": "retraining",
+    "solve": "spectral",
     "train": "training",
     "weighting": None,
 }

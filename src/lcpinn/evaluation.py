@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,14 @@ from lcpinn.precision import double
 from lcpinn.quadrature import tensor
 from lcpinn.sampling import fixed
 from lcpinn.solution import Solution
+from lcpinn.spectral import solve
+
+Truth = Callable[[np.ndarray, np.ndarray], np.ndarray | None]
+SOLVED = {1: 41, 2: 13, 3: 5}  # settings of a dense grid that are solved, by coordinates
 
 
-def evaluate(solution: Solution) -> dict[str, Any]:
-    """Errors against the exact or reference solution.
+def evaluate(solution: Solution, against: str | None = None) -> dict[str, Any]:
+    """Errors against the exact or reference solution, or against="solver": against lc.solve.
 
     grid: the error at each lambda of the family's own grid; mean: over that grid; dense_max and
     dense_argmax: the largest over a dense grid of lambda, so that a resonance cannot hide between
@@ -33,22 +37,38 @@ def evaluate(solution: Solution) -> dict[str, Any]:
     deviation across draws relative to the solution's size.
     """
     family = solution.family
-    points = evaluation_points(family)
-    if family.exact is None and family.reference is None:
+    if against not in (None, "solver"):
+        raise LcpinnError(f"errors are measured against the truth or 'solver', not {against!r}")
+    points, truth = evaluation_points(family), family.truth if against is None else solved(family)
+    if against is None and family.exact is None and family.reference is None:
         return {"grid": None, "mean": None, "dense_max": None, "dense_argmax": None}
     values = grid_values(family)
-    grid = [_error(solution, points, lam) for lam in values]
+    grid = [_error(solution, points, lam, truth) for lam in values]
     rows = [
         {**_named(family, lam), "error": error} for lam, error in zip(values, grid, strict=True)
     ]
     report: dict[str, Any] = {"grid": rows, "mean": float(np.mean(grid))}
-    dense = dense_values(family) if family.parameters.free else values
-    errors = [_error(solution, points, lam) for lam in dense] if family.parameters.free else grid
+    most = None if against is None else SOLVED[family.domain.dim]
+    dense = dense_values(family, most) if family.parameters.free else values
+    errors = grid
+    if family.parameters.free:
+        errors = [_error(solution, points, lam, truth) for lam in dense]
     worst = int(np.argmax(errors))
     report |= {"dense_max": errors[worst], "dense_argmax": _named(family, dense[worst])}
     if family.weights is not None:
-        report |= _across_weights(solution, points, values[len(values) // 2])
-    return report
+        report |= _across_weights(solution, points, values[len(values) // 2], truth)
+    return report if against is None else {**report, "against": against}
+
+
+def solved(family: Family) -> Truth:
+    """The solution by lcpinn.spectral, at any points and one setting."""
+
+    def truth(points: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        value = solve(family, **_named(family, lam))(**arguments(family, points, lam))
+        columns = value.values() if isinstance(value, dict) else (value,)
+        return np.stack(list(columns), axis=-1)
+
+    return truth
 
 
 def evaluation_points(family: Family) -> np.ndarray:
@@ -72,10 +92,11 @@ def grid_values(family: Family) -> np.ndarray:
     return family.parameters.grid(5 if len(family.parameters.free) == 1 else 3)
 
 
-def dense_values(family: Family) -> np.ndarray:
+def dense_values(family: Family, most: int | None = None) -> np.ndarray:
     """Many lambdas, equispaced in the prior's measure; one where every coefficient is held."""
     vary = max(1, len(family.parameters.free))
-    return family.parameters.grid(math.ceil(family.evaluation.dense ** (1 / vary)))
+    num = family.evaluation.dense if most is None else min(most, family.evaluation.dense)
+    return family.parameters.grid(math.ceil(num ** (1 / vary)))
 
 
 def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list[float] | None:
@@ -83,13 +104,14 @@ def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list
     if solution.family.exact is None and solution.family.reference is None:
         return None
     points = evaluation_points(solution.family)
-    return [_error(solution, points, np.asarray(lam, float)) for lam in settings]
+    truth = solution.family.truth
+    return [_error(solution, points, np.asarray(lam, float), truth) for lam in settings]
 
 
-def _error(solution: Solution, points: np.ndarray, lam: np.ndarray) -> float:
-    truth = solution.family.truth(points, lam)
-    assert truth is not None
-    return relative_error(_predict(solution, points, lam), truth)
+def _error(solution: Solution, points: np.ndarray, lam: np.ndarray, truth: Truth) -> float:
+    value = truth(points, lam)
+    assert value is not None
+    return relative_error(_predict(solution, points, lam), value)
 
 
 def _predict(solution: Solution, points: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -105,9 +127,11 @@ def relative_error(value: np.ndarray, truth: np.ndarray) -> float:
     return float(np.max(np.linalg.norm(value - truth, axis=0) / np.where(size > 0, size, 1)))
 
 
-def _across_weights(solution: Solution, points: np.ndarray, lam: np.ndarray) -> dict[str, Any]:
+def _across_weights(
+    solution: Solution, points: np.ndarray, lam: np.ndarray, known: Truth
+) -> dict[str, Any]:
     """How much the answer depends on which loss weights are asked for."""
-    truth = solution.family.truth(points, lam)
+    truth = known(points, lam)
     assert truth is not None
     slices = solution.slices(**arguments(solution.family, points, lam))
     spread = slices.std(axis=0).mean() / np.abs(slices.mean(axis=0)).mean()
@@ -147,7 +171,9 @@ def validate(solution: Solution) -> dict[str, Any]:
     return report
 
 
-def result(solution: Solution, total_seconds: float | None = None) -> dict[str, Any]:
+def result(
+    solution: Solution, total_seconds: float | None = None, against: str | None = None
+) -> dict[str, Any]:
     """Everything that is worth knowing about a run, as plain JSON."""
     training = solution.run.get("training", {})
     return {
@@ -156,7 +182,7 @@ def result(solution: Solution, total_seconds: float | None = None) -> dict[str, 
         "at": dict(solution.protocol.at),
         "seed": solution.run.get("seed"),
         "parameters": solution.num_params,
-        "error": evaluate(solution),
+        "error": evaluate(solution, against),
         "validation": validate(solution),
         "seconds": {**training.get("seconds", {}), "total": total_seconds},
         "device": solution.run.get("device", device()),

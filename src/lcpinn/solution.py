@@ -23,6 +23,7 @@ from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.spec import from_plain, to_plain
+from lcpinn.spectral.linearisation import Linearisation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,20 +96,37 @@ class Solution:
         a `reason`, where that cannot be done on a modest grid. With loss weights it is the error of
         the mean over them that a call answers with, or of one slice. See lcpinn.certificate.
         """
-        names = self.family.parameters.names
-        unknown = [name for name in parameters if name not in names]
-        if unknown:
-            has = ", ".join(names) or "none"
-            raise LcpinnError(f"no such coefficient as {unknown[0]!r}; there are: {has}")
-        given = self.family.parameters.held | parameters
-        missing = [name for name in names if name not in given]
-        if missing:
-            raise LcpinnError(f"missing {', '.join(missing)}: an estimate is made at one setting")
-        setting = {name: float(given[name]) for name in names}
+        setting = self.family.parameters.setting(parameters)
         draws = self._draws(weights, None)
         with double():
             found = self._estimator(self._double, list(setting.values()), draws)
         return found._replace(at=setting)
+
+    def linearisation(self, **parameters: float) -> Linearisation:
+        """The family's terms at one setting, linearised about this solution: lcpinn.spectral."""
+        setting = self.family.parameters.setting(parameters)
+        draws = self._draws(None, None)
+        return self._estimator.linearisation(self._double, list(setting.values()), draws)
+
+    def corrected(self, *, weights: Mapping[str, float] | None = None, **named: Any) -> Any:
+        """The solution with the error taken away that its certificate finds at every setting.
+
+        Called as the solution itself is; each setting of the coefficients costs one estimate.
+        """
+        points, parameters, shape = self._read(named)
+        draws = self._draws(weights, None)
+        every = np.broadcast_to(parameters, (len(points), parameters.shape[1]))
+        values = np.empty((len(points), len(self.family.outputs)))
+        for lam in np.unique(parameters, axis=0):
+            with double():
+                estimate, corrected = self._estimator.correction(self._double, lam, draws)
+                if corrected is None:
+                    pairs = zip(self.family.parameters.names, lam, strict=True)
+                    where = ", ".join(f"{n} = {v:g}" for n, v in pairs) or "its one setting"
+                    raise LcpinnError(f"no correction at {where}: {estimate.reason}")
+                chosen = np.all(every == lam, axis=1)
+                values[chosen] = corrected(points[chosen])
+        return self._shaped(values, shape)
 
     def certificate(
         self, settings: int | None = None, tolerance: float | None = None
@@ -155,11 +173,14 @@ class Solution:
 
         return Forward(self)
 
-    def evaluate(self) -> dict[str, Any]:
-        """Errors against the exact or reference solution; see lcpinn.evaluation."""
+    def evaluate(self, against: str | None = None) -> dict[str, Any]:
+        """Errors against the exact or reference solution, or against="solver": see evaluation.py.
+
+        The solver is lc.solve, for families that have neither.
+        """
         from lcpinn.evaluation import evaluate
 
-        return evaluate(self)
+        return evaluate(self, against)
 
     # Saving.
 

@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from lcpinn.certificate.expansion import MISFIT, SIZES, TINY, Estimate, Level
-from lcpinn.certificate.linear import At, Jet, Linearised
-from lcpinn.certificate.march import March, Unresolved, course
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
+from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
+from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.determinacy import Determinacy, determinacy
+from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.linearisation import (
+    CHUNK,
+    LEAST,
+    Linearisation,
+    linearised,
+    pieces,
+    zeroth,
+)
+from lcpinn.spectral.march import March, Unresolved, march_direction, marched_values
+from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.threads import blas_threads
 
+# Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
+SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
+GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
+GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
+MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
+BETWEEN = 0.5  # the share that may be left between the points
+TINY = 1e-13  # below this, estimates are rounding
+LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
+CORRECTIONS = 4  # how often, at most
+SETTLED = 0.1  # the share of the error that the last of them may have changed
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
-LEAVE, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are
+ALLOWED, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are
+DRAWS = 16  # loss weights over whose mean an equation is linearised, though more are judged
+
+# From (params, points (n, dim), parameters (p,), weights (draws, m), orders) to Taylor coefficients
+# (s, n, outputs) of the mean over draws.
+NetworkJet = Callable[[Any, Array, Array, Array, Orders], Float[Array, "s n out"]]
+
+
+class Estimate(NamedTuple):
+    """The relative L2 error at one lambda, or nan and why it could not be estimated.
+
+    `note` says what the number leaves out: a level that the page does not determine.
+    """
+
+    error: float
+    reason: str = ""
+    at: dict[str, float] | None = None
+    note: str = ""
+
+
+class Correction(NamedTuple):
+    """An estimate; and, where there is one, values (n, outputs) at points without that error."""
+
+    estimate: Estimate
+    values: Callable[[np.ndarray], np.ndarray] | None
 
 
 class Estimator:
@@ -32,9 +79,10 @@ class Estimator:
     points gives about the same.
     """
 
-    def __init__(self, family: Family, jet: Jet):
-        self.family = family
-        self._linearised = Linearised(family, jet)
+    def __init__(self, family: Family, jet: NetworkJet):
+        self.family, self.terms = family, linearised(family)
+        self._jet = jax.jit(jet, static_argnums=4)
+        self._expansions: dict[tuple[int, ...], Expansion] = {}
 
     def __call__(
         self,
@@ -44,53 +92,195 @@ class Estimator:
         *,
         fronts: bool = True,
     ) -> Estimate:
-        """The error at one setting; with loss weights (shots, m), that of the mean over them.
+        """The error at one setting; with loss weights (draws, m), that of the mean over them.
 
         Without `fronts` it takes a moment, and an error that is not smooth stays unknown.
         """
+        return self.correction(params, parameters, weights, fronts=fronts).estimate
+
+    def correction(
+        self,
+        params: Any,
+        parameters: Sequence[float],
+        weights: np.ndarray | None = None,
+        *,
+        fronts: bool = True,
+    ) -> Correction:
+        """The estimate, and what is judged with its error taken away, as a function of points."""
         if self.family.domain.dim not in SIZES:
-            return Estimate(np.nan, f"no estimate in {self.family.domain.dim} dimensions")
-        if not any(term.where == "interior" for term in self.family.all_terms.values()):
-            return Estimate(np.nan, "no equation holds inside of the domain")
-        shots = np.zeros((1, 0)) if weights is None else weights
-        at = self._linearised.of(params, parameters, shots)
+            return _none(f"no estimate in {self.family.domain.dim} dimensions")
+        if not self.terms.interior:
+            return _none("no equation holds inside of the domain")
+        if self._determinacy.reason:
+            return _none(self._determinacy.reason)
+        at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
-            found = self._expanded(at)
-            if not found.reason or not fronts or self._march is None:
-                return found
+            correction = self._expanded(at, GROWTHS[self.family.domain.dim] if fronts else 1)
+            if not correction.estimate.reason or not fronts or self._march is None:
+                return correction
             return self._marched(at)
 
+    def linearisation(
+        self, params: Any, parameters: Sequence[float], weights: np.ndarray | None = None
+    ) -> Linearisation:
+        """The terms about what is judged, or, with many loss weights, the mean of the first few."""
+        draws = np.zeros((1, 0)) if weights is None else np.asarray(weights, float)
+        setting = np.asarray(parameters, float)
+
+        def mean(points: np.ndarray, orders: Orders, draws: np.ndarray) -> np.ndarray:
+            parts = []
+            with double():
+                for piece, count in pieces(points, max(LEAST, CHUNK // len(draws))):
+                    value = self._jet(params, piece, setting, draws, orders)
+                    parts.append(np.asarray(value)[:, :count])
+            return np.concatenate(parts, axis=1)
+
+        def judged(points: np.ndarray) -> np.ndarray:
+            return mean(points, zeroth(points.shape[1]), draws)[0]
+
+        few = draws[:DRAWS]
+        base = lambda points, orders: mean(points, orders, few)
+        return Linearisation(self.terms, setting, base, judged if len(draws) > DRAWS else None)
+
     @cached_property
-    def _levels(self) -> tuple[Level, Level]:
-        fine, coarse = SIZES[self.family.domain.dim]
-        return Level(self._linearised, fine), Level(self._linearised, coarse, 3 * MISFIT)
+    def _determinacy(self) -> Determinacy:
+        return determinacy(self.family, observations=False)
+
+    def _expansion(self, sizes: tuple[int, ...]) -> Expansion:
+        """With so many functions a coordinate; its tables are made once."""
+        if sizes not in self._expansions:
+            self._expansions[sizes] = Expansion(self.terms, sizes)
+        return self._expansions[sizes]
 
     @cached_property
     def _march(self) -> March | None:
-        found = course(self.family)
-        return None if found is None else March(self._linearised, found)
+        direction = march_direction(self.terms)
+        if direction is None or self._determinacy.levels:  # which a march does not know of
+            return None
+        return March(self.terms, direction)
 
-    def _expanded(self, at: At) -> Estimate:
-        fine = self._levels[0](at)
-        if fine.reason:
-            return fine
-        if not _agree(fine.error, self._levels[1](at).error, AGREE):
-            return Estimate(np.nan, "expansions of two sizes do not agree: it is not resolved")
-        return fine
+    def _expanded(self, at: Linearisation, growths: int) -> Correction:
+        """By expansions of two sizes that agree; where they do not, by two that are finer."""
+        dim = self.family.domain.dim
+        fine, coarse = ((num,) * dim for num in SIZES[dim])
+        attempt, before = self._attempt(fine, at), None
+        for _ in range(1 + growths):
+            if attempt.share_left <= MISFIT and not attempt.correction.estimate.reason:
+                before = before or self._attempt(coarse, at)
+                error, other = (a.correction.estimate.error for a in (attempt, before))
+                if _agree(error, other, AGREE):
+                    return attempt.correction
+            before, sizes = attempt, _grown(attempt)
+            if sizes is None:
+                break
+            attempt = self._attempt(sizes, at)
+        reason = attempt.correction.estimate.reason
+        if attempt.share_left > MISFIT:
+            reason = reason or _too_few(attempt.sizes)
+        return _none(reason or "expansions of two sizes do not agree: it is not resolved")
 
-    def _marched(self, at: At) -> Estimate:
+    def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
+        """The estimate by one expansion, by Newton's method where the equation is not linear."""
+        expansion = self._expansion(sizes)
+        series, inside = expansion.base(at), expansion.inside.points
+        values, beyond = at.values(inside), at.beyond(inside)
+        coefficients, whole, share = expansion.zero, 0.0, 0.0
+        refused = lambda reason: Attempt(_none(reason), sizes, coefficients, expansion.basis, share)
+        for _ in range(1 + CORRECTIONS):
+            try:
+                solved = expansion.step(at, coefficients, series)
+            except NotFinite as name:
+                return refused(f"the term {str(name)!r} is not finite")
+            except NotSolvable:
+                return refused("the linearised equations are singular")
+            whole = max(whole, float(np.linalg.norm(solved.whole)))
+            share = float(np.linalg.norm(solved.left)) / (whole + TINY / MISFIT)
+            coefficients = coefficients + solved.coefficients
+            if share > 3 * MISFIT:
+                return refused(_too_few(sizes))
+            d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
+            error, change = (self._relative(expansion, e, values + d) for e in (d, last))
+            if self.family.is_linear() or error < LARGE or change < SETTLED * error:
+                if expansion.share_left_between(at, coefficients) > BETWEEN:
+                    return refused("between its points it is not resolved")
+                error = self._relative(expansion, d - beyond, values + d)
+                correction = self._corrected(Estimate(error), at, expansion, coefficients)
+                return Attempt(correction, sizes, coefficients, expansion.basis, share)
+        return refused("it is too far off for the linearised equation to tell")
+
+    def _corrected(
+        self, estimate: Estimate, at: Linearisation, expansion: Expansion, coefficients: np.ndarray
+    ) -> Correction:
+        orders = zeroth(self.family.domain.dim)
+
+        def values(points: np.ndarray) -> np.ndarray:
+            return at.values(points) + expansion.basis.evaluate(coefficients, points, orders)[0]
+
+        return Correction(estimate._replace(note=self._determinacy.note), values)
+
+    def _relative(self, expansion: Expansion, error: np.ndarray, solution: np.ndarray) -> float:
+        """The relative error, levels that the page does not determine aside."""
+        for output, along in self._determinacy.levels:
+            place = self.family.outputs.index(output)
+            axes = [self.family.domain.names.index(name) for name in along]
+            error, solution = (expansion.without_level(v, place, axes) for v in (error, solution))
+        return expansion.relative(error, solution)
+
+    def _marched(self, at: Linearisation) -> Correction:
         """Marches that leave less and less, until two of them agree."""
         assert self._march is not None
+        along = self._march.direction.along
         try:
-            allowed, before = LEAVE * self._march.scan(at), None
+            allowed, before = ALLOWED * self._march.scan(at), None
             for _ in range(MARCHES):
-                now = self._march(at, allowed)
+                slabs: list[SlabExpansion] = []
+                now = self._march(at, allowed, slabs)
                 if before is not None and _agree(now.relative, before.relative, CLOSE):
-                    return Estimate(now.relative)
-                allowed, before = min(LEAVE * now.largest, allowed) / 3, now
+                    return Correction(
+                        Estimate(now.relative),
+                        lambda points, s=slabs: (
+                            at.values(points) + marched_values(s, along, points)
+                        ),
+                    )
+                allowed, before = min(ALLOWED * now.largest, allowed) / 3, now
         except Unresolved as why:
-            return Estimate(np.nan, f"a front is not resolved: {why}")
-        return Estimate(np.nan, "marches of two resolutions do not agree: it is not resolved")
+            return _none(f"a front is not resolved: {why}")
+        return _none("marches of two resolutions do not agree: it is not resolved")
+
+
+class Attempt(NamedTuple):
+    """What an expansion has found, and the share of the residual that it leaves."""
+
+    correction: Correction
+    sizes: tuple[int, ...]
+    coefficients: np.ndarray
+    basis: TensorBasis
+    share_left: float
+
+
+def _grown(attempt: Attempt) -> tuple[int, ...] | None:
+    """More functions along the coordinates whose coefficients have decayed least, or not at all.
+
+    None where an expansion is not what will resolve it, or no more functions are affordable.
+    """
+    if not np.isfinite(attempt.coefficients).all() or not attempt.coefficients.any():
+        return None
+    tails = attempt.basis.tails(attempt.coefficients)
+    sizes = tuple(
+        int(np.ceil(GROWTH * num)) if tail > 0.1 * max(tails) else num + 2
+        for num, tail in zip(attempt.sizes, tails, strict=True)
+    )
+    return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+
+
+def _too_few(sizes: Sequence[int]) -> str:
+    if len(set(sizes)) == 1:
+        return f"{sizes[0]} functions a coordinate do not resolve it"
+    return f"{' x '.join(map(str, sizes))} functions do not resolve it"
+
+
+def _none(reason: str) -> Correction:
+    return Correction(Estimate(np.nan, reason), None)
 
 
 def _agree(one: float, other: float, factor: float) -> bool:

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.certificate.estimator import of_network
-from lcpinn.certificate.expansion import Estimate
+from lcpinn.certificate.estimator import Estimate, of_network
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem

@@ -18,6 +18,7 @@ from lcpinn.cli import plot as plot
 from lcpinn.cli import explore as explore
 from lcpinn.cli import export as export
 from lcpinn.cli import check as check
+from lcpinn.cli import solve as solve
 from lcpinn.cli import reproduce as reproduce
 from lcpinn.cli.common import app as app
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 
 from lcpinn.cli.common import (
@@ -25,20 +26,29 @@ if TYPE_CHECKING:
 
 @app.command()
 def evaluate(
-    model: ModelArgument, family: FamilyOption = None, as_json: JsonOption = False
+    model: ModelArgument,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="solver", help="Compare with `lcpinn solve` instead of the truth."),
+    ] = None,
+    family: FamilyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Errors of a trained network against the exact or reference solution.
+
+    Where a family has neither, `--against solver` compares with what `lcpinn solve` finds.
 
     \b
     lcpinn evaluate runs/helmholtz-1d-fast-seed0
     lcpinn evaluate model.safetensors --family my_pde.py:MyFamily --json
+    lcpinn evaluate runs/mine --family my_pde.py:MyFamily --against solver
     """
     from lcpinn.evaluation import result as result_of
     from lcpinn.study.paper import paper_row
 
     with blaming(family):
         solution = open_model(model, family)
-        result = result_of(solution)
+        result = result_of(solution, against=against)
     if as_json:
         paper = paper_row(solution.family, solution.protocol.name)
         print_json({**result, "paper": paper})
@@ -55,7 +65,8 @@ def show_result(
     else:
         console.print(
             f"\n[bold]{solution.family.name}[/] has neither an exact nor a reference solution: "
-            "see the residual on unseen points, and what `lcpinn certify` makes of it.\n"
+            "see the residual on unseen points and what `lcpinn certify` makes of it, or compare "
+            "with --against solver.\n"
         )
     tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
     if "estimate" in result["validation"]:

@@ -76,14 +76,15 @@ def predict(
         weighting = None if weights is None else assignments("--weights", [weights])
         values = solution(weights=weighting, **columns)
     outputs = values if isinstance(values, dict) else {solution.family.outputs[0]: values}
-    _deliver(broadcast({**columns, **outputs}), out, as_json)
+    deliver(broadcast({**columns, **outputs}), out, as_json)
 
 
 def _listed(text: str | None) -> list[str]:
     return [] if text is None else [text]
 
 
-def _deliver(columns: Mapping[str, np.ndarray], out: Path | None, as_json: bool) -> None:
+def deliver(columns: Mapping[str, np.ndarray], out: Path | None, as_json: bool) -> None:
+    """Columns to a file or to stdout."""
     flat = {name: np.ravel(values) for name, values in columns.items()}
     num = len(next(iter(flat.values())))
     if out is None and as_json:

@@ -77,6 +77,18 @@ class Coefficients(Prior):
         held = {name: Axis(name, float(v), float(v), False) for name, v in values.items()}
         return Product(held.get(axis.name, axis) for axis in self.axes)
 
+    def setting(self, given: Mapping[str, float]) -> dict[str, float]:
+        """One value for every coefficient, in order: those given, and those that are held."""
+        unknown = [name for name in given if name not in self.names]
+        if unknown:
+            has = ", ".join(self.names) or "none"
+            raise LcpinnError(f"no such coefficient as {unknown[0]!r}; there are: {has}")
+        values = self.held | dict(given)
+        missing = [name for name in self.names if name not in values]
+        if missing:
+            raise LcpinnError(f"missing {', '.join(missing)}: name a value for each coefficient")
+        return {name: float(values[name]) for name in self.names}
+
     def to_unit(self, values: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """Physical values to the unit cube, in the prior's measure.
 

@@ -28,6 +28,8 @@ from lcpinn.precision import double
 from lcpinn.quadrature import tensor
 from lcpinn.rows import Problem
 from lcpinn.sampling import Batch, Points, Sampling, fixed
+from lcpinn.spectral.determinacy import SIZES as DETERMINED_IN
+from lcpinn.spectral.determinacy import determinacy
 from lcpinn.term import Term
 
 TOLERANCE = 1e-8  # of an exact solution's residual, relative to the size of what cancels in it
@@ -398,6 +400,18 @@ def _evaluation(bench: _Bench) -> str:
     return f"{len(places)} points, {len(settings)} settings, inside domain and prior"
 
 
+def _one_solution(bench: _Bench) -> str:
+    """The terms leave nothing open and do not contradict each other."""
+    known = determinacy(bench.family)
+    if known.reason:
+        raise _Wrong(known.reason)
+    dim = bench.family.domain.dim
+    if dim not in DETERMINED_IN:
+        raise _Void(f"not tried with {dim} coordinates")
+    outflow = f"; nothing is asked at {known.outflow}: a free outflow" if known.outflow else ""
+    return (known.note or "the terms determine one solution, at the settings tried") + outflow
+
+
 def _words(names: Iterable[str], values: Iterable[Any]) -> str:
     return ", ".join(f"{n} = {float(v):.6g}" for n, v in zip(names, values, strict=True))
 
@@ -414,4 +428,5 @@ CHECKS: dict[str, Callable[[_Bench], str]] = {
     "exact solution": _exact,
     "truth": _truth,
     "evaluation": _evaluation,
+    "one solution": _one_solution,
 }

@@ -1,6 +1,6 @@
-"""One piece of a march: the linearised terms as sparse rows, and the error that they lead to.
+"""One piece of a march: the linearised terms as sparse rows, and the correction that they ask for.
 
-Along the march d is a sum of a few polynomials, across it a spline:
+SlabInterval the march d is a sum of a few polynomials, across it a spline:
 
     d(t, x) = sum of f(t) B(x) c     over the polynomials f and the splines B.
 
@@ -19,13 +19,13 @@ from numpy.polynomial import Polynomial
 from scipy.sparse import csc_array, csr_array, diags_array, hstack, kron, vstack
 from scipy.sparse.linalg import splu
 
-from lcpinn.certificate.linear import At
-from lcpinn.certificate.splines import Splines
 from lcpinn.jet import MultiIndex, Orders, factorial
+from lcpinn.spectral.linearisation import Linearisation
+from lcpinn.spectral.splines import Splines
 from lcpinn.term import Term
 
 CONDITION = 100.0  # the weight of conditions at the sides, beside the equation's
-FAINT = 1e-4  # the weight of d itself, which settles what no condition does
+REGULARISATION = 1e-4  # the weight of d itself, which settles what no condition does
 NEWTON = 6
 SETTLED = 1e-2  # the share of d by which its last correction may have changed it
 
@@ -36,8 +36,8 @@ class Diverged(Exception):
     """Newton's method did not settle."""
 
 
-class Along(NamedTuple):
-    """A stretch of the march: its nodes in [0, 1], their weights, and the functions there."""
+class SlabInterval(NamedTuple):
+    """A slab of the march: its nodes in [0, 1], their weights, and the functions there."""
 
     coordinate: int
     origin: float
@@ -53,11 +53,13 @@ class Along(NamedTuple):
         return np.stack(each, axis=-1) / self.length**order
 
 
-class Place:
+class SlabRows:
     """Terms that hold at the same points across: all of them, or one side."""
 
-    def __init__(self, at: At, along: Along, splines: Splines, terms: Sequence[Term],
-                 orders: Orders, side: float | None = None):  # fmt: skip
+    def __init__(
+        self, at: Linearisation, along: SlabInterval, splines: Splines, terms: Sequence[Term],
+        orders: Orders, side: float | None = None,
+    ):  # fmt: skip
         self.at, self.along, self.terms, self.orders, self.side = at, along, terms, orders, side
         x, mass = splines.nodes if side is None else (np.array([side]), np.array([CONDITION**2]))
         if side is None:
@@ -86,21 +88,21 @@ class Place:
     @cached_property
     def _products(self) -> dict[tuple[int, int], csr_array]:
         """For each output and Taylor coefficient its rows, (n, free coefficients)."""
-        found = {}
+        products = {}
         for o, fixed in enumerate(self.along.fixed):
             for s, index in enumerate(self.orders.indices):
                 across, along = self._tables(o, index)
-                found[o, s] = kron(across, along[:, fixed:], format="csr")
-        return found
+                products[o, s] = kron(across, along[:, fixed:], format="csr")
+        return products
 
     def expansion(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of d."""
-        found = np.empty(self.series.shape)
+        series = np.empty(self.series.shape)
         for o, one in enumerate(coefficients):
             for s, index in enumerate(self.orders.indices):
                 across, along = self._tables(o, index)
-                found[s, :, o] = ((across @ one) @ along.T).ravel()
-        return found
+                series[s, :, o] = ((across @ one) @ along.T).ravel()
+        return series
 
     def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
         """T(u + d), weighted, (n, c); and what gives the linearised rows, weighted alike."""
@@ -138,13 +140,13 @@ class Place:
         return hstack(columns, format="csr")
 
 
-class Free:
+class OpenSide:
     """A side without a condition although the equation's order asks for one.
 
     What flows out there is not known; d is taken to leave without a gradient.
     """
 
-    def __init__(self, along: Along, splines: Splines, side: float, orders: Sequence[int]):
+    def __init__(self, along: SlabInterval, splines: Splines, side: float, orders: Sequence[int]):
         beside = np.diff(splines.breaks)[0 if side == splines.breaks[0] else -1]
         root, columns = np.sqrt(along.mass)[:, None], []
         for o, order in enumerate(orders):
@@ -154,7 +156,7 @@ class Free:
         self._columns, self._fixed = columns, along.fixed
 
     def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
-        """As of a place."""
+        """As of a block."""
         left = np.zeros((len(self._columns[0][1]), 1))
         for (across, steps), c in zip(self._columns, coefficients, strict=True):
             left += steps @ (across @ c).T
@@ -165,53 +167,80 @@ class Free:
         return left, lambda: hstack(free, format="csr")
 
 
-class Solved(NamedTuple):
-    """d's coefficients, and the terms at every place, (n, c): once d is added, and before."""
+class SlabExpansion(NamedTuple):
+    """What was found in a slab: for each output its coefficients (splines, functions)."""
 
-    found: list[np.ndarray]
+    along: SlabInterval
+    splines: Splines
+    coefficients: tuple[np.ndarray, ...]
+
+    @property
+    def end(self) -> float:
+        return self.along.origin + self.along.length
+
+    def __call__(self, along: np.ndarray, across: np.ndarray) -> np.ndarray:
+        """Values (n, outputs) at points of the slab."""
+        table = self.splines.values(across, 0)
+        unit = (along - self.along.origin) / self.along.length
+        each = [
+            np.sum((table @ c) * self.along.table(o, unit, 0), axis=1)
+            for o, c in enumerate(self.coefficients)
+        ]
+        return np.stack(each, axis=-1)
+
+
+class SolvedSlab(NamedTuple):
+    """d's coefficients, and the terms at every block, (n, c): once d is added, and before."""
+
+    coefficients: list[np.ndarray]
     left: list[np.ndarray]
     first: list[np.ndarray]
 
 
 @dataclass
-class Patch:
-    """All places of a stretch. `known` are d's coefficients (num, functions) to begin with."""
+class Slab:
+    """All blocks of a slab. `known` are d's coefficients (num, functions) to begin with."""
 
-    along: Along
+    along: SlabInterval
     splines: Splines
-    places: Sequence[Place | Free]
+    blocks: Sequence[SlabRows | OpenSide]
     known: Sequence[np.ndarray]
+    weight: float = REGULARISATION
 
-    def solve(self, enough: float, *, linear: bool) -> Solved:
+    def expansion(self, coefficients: Sequence[np.ndarray]) -> SlabExpansion:
+        return SlabExpansion(self.along, self.splines, tuple(coefficients))
+
+    def solve(self, enough: float, *, linear: bool) -> SolvedSlab:
         """d's coefficients, by Newton's method: until little is left, or nothing changes."""
-        found, change, first = list(self.known), np.inf, None
+        coefficients, change, first = list(self.known), np.inf, None
         for _ in range(NEWTON):
-            left, rows = zip(*(place.about(found) for place in self.places), strict=True)
+            left, rows = zip(*(block.about(coefficients) for block in self.blocks), strict=True)
             size = float(np.sqrt(sum(np.sum(part**2) for part in left)))
             if first is None:
                 first = left
-            elif linear or size <= enough or change <= SETTLED * self.size(found):
-                return Solved(found, list(left), list(first))
+            elif linear or size <= enough or change <= SETTLED * self.size(coefficients):
+                return SolvedSlab(coefficients, list(left), list(first))
             target = np.concatenate([part.T.ravel() for part in left])
-            step = self._step(vstack([r() for r in rows], format="csr"), -target, found)
-            found = [c + s for c, s in zip(found, step, strict=True)]
+            step = self._step(vstack([r() for r in rows], format="csr"), -target, coefficients)
+            coefficients = [c + s for c, s in zip(coefficients, step, strict=True)]
             change = self.size(step)
         raise Diverged
 
     def _step(
-        self, matrix: Any, target: np.ndarray, found: Sequence[np.ndarray]
+        self, matrix: Any, target: np.ndarray, coefficients: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
         """The change of d that the linearised rows ask for; of several, the one near d = 0."""
-        free = [c[:, k:] for c, k in zip(found, self.along.fixed, strict=True)]
-        faint = np.concatenate([np.repeat(self._mass, f.shape[1]) for f in free]) * FAINT**2
+        free = [c[:, k:] for c, k in zip(coefficients, self.along.fixed, strict=True)]
+        mass = np.concatenate([np.repeat(self._mass, f.shape[1]) for f in free])
+        regularisation = self.weight**2 * mass
         try:
-            factor = splu(csc_array(matrix.T @ matrix + diags_array(faint)))
+            factor = splu(csc_array(matrix.T @ matrix + diags_array(regularisation)))
         except RuntimeError:  # singular
             raise Diverged from None
         before = np.concatenate([f.ravel() for f in free])
         change = np.zeros(len(before))
         for _ in range(2):  # the second time for what the squared matrix lost
-            gradient = matrix.T @ (target - matrix @ change) - faint * (before + change)
+            gradient = matrix.T @ (target - matrix @ change) - regularisation * (before + change)
             change = change + factor.solve(gradient)
         parts = np.split(change, np.cumsum([f.size for f in free])[:-1])
         return [
@@ -232,7 +261,7 @@ class Patch:
         return np.stack(each, axis=-1)
 
     def size(self, coefficients: Sequence[np.ndarray]) -> float:
-        """The root mean square of d over the stretch."""
+        """The root mean square of d over the slab."""
         return float(np.sqrt(np.sum(self.squares(self.values(coefficients)))))
 
     def squares(self, values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,174 @@
+"""Functions along a coordinate, their derivatives, and products of them over several coordinates.
+
+Chebyshev polynomials along an interval, sines and cosines along a circle. Derivatives are taken as
+Gegenbauer polynomials (Olver and Townsend 2013),
+
+    d^m T_k / dx^m = 2^(m-1) (m-1)! k C^(m)_(k-m),
+
+whose three-term recurrence keeps its accuracy with a thousand functions, where differentiating
+coefficients would lose a digit for every factor of three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from lcpinn.jet import Orders, factorial
+
+CHUNK = 1 << 22  # numbers in one table at scattered points: bounds the memory that it takes
+TAIL = 8  # the last coefficients along an axis that tell whether they have decayed: one in so many
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Functions along one coordinate, and the collocation points that go with them."""
+
+    low: float
+    high: float
+    periodic: bool
+    num: int
+
+    @property
+    def _unit(self) -> np.ndarray:
+        count = -(-4 * self.num // 3)
+        return (np.arange(count) + 0.5) / count
+
+    def nodes(self) -> np.ndarray:
+        """A third more points than functions; Chebyshev's, or equidistant ones."""
+        unit = self._unit if self.periodic else (1 - np.cos(np.pi * self._unit)) / 2
+        return self.low + (self.high - self.low) * unit
+
+    def weights(self) -> np.ndarray:
+        """What the nodes count for in a mean over the coordinate; they sum to one."""
+        mass = np.ones(len(self._unit)) if self.periodic else np.sin(np.pi * self._unit)
+        return mass / mass.sum()
+
+    def gegenbauer_weights(self, order: int) -> np.ndarray:
+        """Weights in which the derivatives of that order of all functions are orthogonal."""
+        if self.periodic:
+            return self.weights()
+        mass = np.sin(np.pi * self._unit) ** (2 * order)
+        return mass / mass.sum()
+
+    def values(self, x: np.ndarray, order: int) -> np.ndarray:
+        """Every function's derivative of that order, (len(x), num)."""
+        if self.periodic:
+            wave = 2 * np.pi * ((np.arange(self.num) + 1) // 2) / (self.high - self.low)
+            phase = np.where(np.arange(self.num) % 2, 0.0, np.pi / 2) + order * np.pi / 2
+            return wave**order * np.sin(np.outer(x - self.low, wave) + phase)
+        slope = 2 / (self.high - self.low)
+        return slope**order * _chebyshev(slope * (x - self.low) - 1, self.num, order)
+
+
+def _chebyshev(s: np.ndarray, num: int, order: int) -> np.ndarray:
+    """Derivatives of T_0 .. T_(num-1) at s, (len(s), num)."""
+    table = np.zeros((num, len(s)))
+    if order == 0:
+        table[:1], table[1:2] = 1.0, s
+        for k in range(2, num):
+            table[k] = 2 * s * table[k - 1] - table[k - 2]
+        return table.T
+    if num > order:  # C_0, C_1, ... at rows order, order + 1, ...
+        table[order] = 1.0
+        table[order + 1 : order + 2] = 2 * order * s
+        for n in range(2, num - order):
+            recent = 2 * (n + order - 1) * s * table[order + n - 1]
+            table[order + n] = (recent - (n + 2 * order - 2) * table[order + n - 2]) / n
+    factor = 2.0 ** (order - 1) * math.factorial(order - 1) * np.arange(num)
+    return (factor[:, None] * table).T
+
+
+@dataclass(frozen=True)
+class TensorBasis:
+    """All products of one function along each axis; coefficients are flat, the last axis first."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.num for axis in self.axes)
+
+    @cached_property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def table(self, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Taylor coefficients (s, n, size) of all products at points (n, dim) in no order."""
+        parts = []
+        for index in orders.indices:
+            product = np.ones((len(points), 1)) / factorial(index)
+            for axis, x, order in zip(self.axes, points.T, index, strict=True):
+                product = (product[:, :, None] * axis.values(x, order)[:, None]).reshape(len(x), -1)
+            parts.append(product)
+        return np.stack(parts)
+
+    def evaluate(self, coefficients: np.ndarray, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Taylor coefficients (s, n, outputs) of an expansion (outputs, size) at points (n, dim).
+
+        The axes are contracted one after the other: the table of all products is never made.
+        """
+        rows = max(1, CHUNK // (self.size * len(coefficients)))
+        pieces = [
+            self._evaluate(coefficients, points[start : start + rows], orders)
+            for start in range(0, len(points), rows)
+        ]
+        empty = np.zeros((len(orders), 0, len(coefficients)))
+        return np.concatenate([empty, *pieces], axis=1)
+
+    def _evaluate(self, coefficients: np.ndarray, points: np.ndarray, orders: Orders) -> np.ndarray:
+        found = np.empty((len(orders), len(points), len(coefficients)))
+        first, *others = self.axes
+        stacked = np.moveaxis(coefficients.reshape(len(coefficients), first.num, -1), 1, 0)
+        for s, index in enumerate(orders.indices):
+            table = first.values(points[:, 0], index[0]) / factorial(index)
+            value = np.tensordot(table, stacked, 1)  # (n, outputs, the other axes)
+            for axis, x, order in zip(others, points.T[1:], index[1:], strict=True):
+                value = value.reshape(*value.shape[:2], axis.num, -1)
+                value = np.einsum("nk,nokr->nor", axis.values(x, order), value)
+            found[s] = value.reshape(value.shape[:2])
+        return found
+
+    def resized(self, coefficients: np.ndarray, other: TensorBasis) -> np.ndarray:
+        """The coefficients (outputs, size) in another basis, cut or padded with zeros."""
+        old = coefficients.reshape(-1, *self.shape)
+        new = np.zeros((len(old), *other.shape))
+        common = tuple(slice(min(a, b)) for a, b in zip(self.shape, other.shape, strict=True))
+        new[(slice(None), *common)] = old[(slice(None), *common)]
+        return new.reshape(len(old), -1)
+
+    def tails(self, coefficients: np.ndarray) -> list[float]:
+        """Along each axis, the share of its last coefficients in an expansion (outputs, size)."""
+        tensor = coefficients.reshape(-1, *self.shape)
+        return [
+            float(np.linalg.norm(np.take(tensor, range(num - tail_length(num), num), axis=1 + i)))
+            / max(float(np.linalg.norm(tensor)), np.finfo(float).tiny)
+            for i, num in enumerate(self.shape)
+        ]  # fmt: skip
+
+
+def tail_length(num: int) -> int:
+    return min(num, max(2, num // TAIL))
+
+
+class Bounded(Protocol):
+    """A domain with a bounding box."""
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]: ...
+    @property
+    def periodic(self) -> tuple[str, ...]: ...
+
+
+def basis_on(domain: Bounded, sizes: Sequence[int]) -> TensorBasis:
+    """So many functions along each coordinate of a domain, or of its bounding box."""
+    axes = [
+        Axis(low, high, name in domain.periodic, num)
+        for (name, (low, high)), num in zip(domain.ranges.items(), sizes, strict=True)
+    ]
+    return TensorBasis(tuple(axes))

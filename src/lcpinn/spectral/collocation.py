@@ -1,0 +1,128 @@
+"""Collocation: the points where a term is asked to hold, and its linearised rows there.
+
+Two kinds: `TensorGrid`, points on a tensor grid inside the box or on one of its faces, whose rows
+are never written out unless they have to be; and `ScatteredPoints`, any points at all. With the
+latter a basis on the bounding box of a shape is an extension frame (Adcock and Huybrechs 2019):
+redundant on the shape, and solved by truncated least squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Protocol
+
+import numpy as np
+
+from lcpinn.jet import MultiIndex, Orders, factorial
+from lcpinn.quadrature import tensor
+from lcpinn.spectral.basis import TensorBasis
+from lcpinn.term import Term
+
+
+class Collocation(Protocol):
+    """A term, the points (n, dim) where it holds, and the functions there."""
+
+    @property
+    def term(self) -> Term: ...
+    @property
+    def orders(self) -> Orders: ...
+    @property
+    def points(self) -> np.ndarray: ...
+
+    def series(self, coefficients: np.ndarray) -> np.ndarray:
+        """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
+        ...
+
+    def matrix(self, slopes: np.ndarray) -> np.ndarray:
+        """The linearised term of every function, (n c, outputs functions)."""
+        ...
+
+
+class TensorGrid:
+    """A tensor of points, inside or on a face, with every axis's functions there."""
+
+    def __init__(self, basis: TensorBasis, fixed: dict[int, float], orders: Orders, term: Term):
+        self.basis, self.orders, self.term = basis, orders, term
+        axes = basis.axes
+        nodes = [np.array([fixed[i]]) if i in fixed else a.nodes() for i, a in enumerate(axes)]
+        self.points = tensor(nodes)
+        self.counts = [len(x) for x in nodes]
+        self.weights = [np.ones(1) if i in fixed else axis.weights() for i, axis in enumerate(axes)]
+        highest = [max(index[i] for index in orders.indices) for i in range(len(axes))]
+        self.row_weights = [
+            np.ones(1) if i in fixed else axis.gegenbauer_weights(highest[i])
+            for i, axis in enumerate(axes)
+        ]
+        self._tables = [
+            [axis.values(x, order) for order in range(most + 1)]
+            for axis, x, most in zip(axes, nodes, highest, strict=True)
+        ]
+
+    def tables(self, index: MultiIndex) -> list[np.ndarray]:
+        """For each axis (points, functions); their product is a Taylor coefficient."""
+        first, *others = (table[order] for table, order in zip(self._tables, index, strict=True))
+        return [first / factorial(index), *others]
+
+    def series(self, coefficients: np.ndarray) -> np.ndarray:
+        """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
+        parts = [
+            np.stack([apply_axes(self.tables(index), one) for one in coefficients], axis=-1)
+            for index in self.orders.indices
+        ]
+        return np.stack(parts)
+
+    def matrix(self, slopes: np.ndarray) -> np.ndarray:
+        """The linearised term of every function: (n c, outputs functions)."""
+        n, c, _, o = slopes.shape
+        total = np.zeros((n, c, o, self.basis.size))
+        for s, index in enumerate(self.orders.indices):
+            if slopes[:, :, s].any():
+                product = reduce(np.kron, self.tables(index))
+                total += slopes[:, :, s, :, None] * product[:, None, None]
+        return total.reshape(n * c, -1)
+
+
+def apply_axes(tables: Sequence[np.ndarray], coefficients: np.ndarray) -> np.ndarray:
+    """A product of matrices, one for each axis, times a tensor that is given and returned flat."""
+    value = coefficients.reshape([table.shape[1] for table in tables])
+    for table in tables:  # the axis in front goes to the back, and is the next but all others
+        value = np.tensordot(value, table, (0, 1))
+    return value.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class ScatteredPoints:
+    """Points in no order, such as those inside a shape or on its boundary."""
+
+    basis: TensorBasis
+    points: np.ndarray
+    orders: Orders
+    term: Term
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        return self.basis.table(self.points, self.orders)
+
+    def series(self, coefficients: np.ndarray) -> np.ndarray:
+        """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
+        return self._table @ coefficients.T
+
+    def matrix(self, slopes: np.ndarray) -> np.ndarray:
+        """The linearised term of every function: (n c, outputs functions)."""
+        rows = np.einsum("ncso,snb->ncob", slopes, self._table, optimize=True)
+        return rows.reshape(slopes.shape[0] * slopes.shape[1], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearisedRows:
+    """One term's residual (n, c) at its points, and its slopes (n, c, s, outputs)."""
+
+    collocation: Collocation
+    residual: np.ndarray
+    slopes: np.ndarray
+
+    def matrix(self) -> np.ndarray:
+        """The linearised term of every function: (n c, outputs functions)."""
+        return self.collocation.matrix(self.slopes)

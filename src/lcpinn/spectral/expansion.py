@@ -1,0 +1,148 @@
+"""One expansion over the whole domain: least-squares collocation and Newton's method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, reduce
+
+import numpy as np
+
+from lcpinn.jet import Orders
+from lcpinn.spectral.basis import TensorBasis, basis_on
+from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
+from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
+from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
+from lcpinn.spectral.march import outflow_sides
+from lcpinn.term import Term
+
+CHECKS = 128  # scattered points, between those of the grid
+
+
+class NotFinite(Exception):
+    """A term is not finite; its name."""
+
+
+class Expansion:
+    """Corrections d of a base function u, as expansions with so many functions a coordinate.
+
+    `T'(u + c)[step] = -T(u + c)` for all terms together is one step of Newton's method for the
+    coefficients c of d.
+    """
+
+    def __init__(self, terms: LinearisedTerms, sizes: Sequence[int]):
+        self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
+        self.basis: TensorBasis = basis_on(self.family.domain, sizes)
+        self._outflow_sides: list[tuple[str, float]] | None = None
+
+    @cached_property
+    def grids(self) -> list[TensorGrid]:
+        """Every term with its points inside, or those on each of its faces."""
+        names, grids = self.family.domain.names, []
+        for term in self.terms.terms:
+            orders = self.family.orders([term])
+            for face in term.faces or (None,):
+                fixed = {} if face is None else {names.index(face.name): face.value}
+                grids.append(TensorGrid(self.basis, fixed, orders, term))
+        return grids
+
+    @cached_property
+    def inside(self) -> TensorGrid:
+        """Points for norms over the domain."""
+        return TensorGrid(self.basis, {}, zeroth(len(self.sizes)), self.terms.terms[0])
+
+    @property
+    def zero(self) -> np.ndarray:
+        """The coefficients (outputs, functions) of d = 0."""
+        return np.zeros((len(self.family.outputs), self.basis.size))
+
+    def rows(
+        self, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray]
+    ) -> list[LinearisedRows]:
+        """The terms about u + d, for the base's series at every grid."""
+        blocks = []
+        for grid, base in zip(self.grids, series, strict=True):
+            about = base + grid.series(coefficients) if coefficients.any() else base
+            residual, slopes = at.slopes(grid.term, grid.orders, about, grid.points)
+            if not (np.isfinite(residual).all() and np.isfinite(slopes).all()):
+                raise NotFinite(grid.term.name)
+            blocks.append(LinearisedRows(grid, residual, slopes))
+        return blocks + self._outflow(at, coefficients)
+
+    def _outflow(self, at: Linearisation, coefficients: np.ndarray) -> list[LinearisedRows]:
+        """d leaves through open sides without a normal derivative."""
+        if self._outflow_sides is None:
+            self._outflow_sides = outflow_sides(at)
+        dim, blocks = len(self.sizes), []
+        for name, end in self._outflow_sides:
+            coordinate = self.family.domain.names.index(name)
+            normal = tuple(int(i == coordinate) for i in range(dim))
+            orders = Orders.closure([normal], dim)
+            grid = TensorGrid(self.basis, {coordinate: end}, orders, self.terms.interior[0])
+            series = grid.series(coefficients)[orders.indices.index(normal)]
+            highest = self.terms.highest_orders(coordinate)
+            which = [o for o, order in enumerate(highest) if order > 1]
+            slopes = np.zeros((len(grid.points), len(which), len(orders), len(self.family.outputs)))
+            slopes[:, range(len(which)), orders.indices.index(normal), which] = 1.0
+            blocks.append(LinearisedRows(grid, series[:, which], slopes))
+        return blocks
+
+    def base(self, at: Linearisation) -> list[np.ndarray]:
+        """The base's Taylor coefficients at every grid."""
+        return [at.series(grid.points, grid.orders) for grid in self.grids]
+
+    def step(
+        self, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray],
+        accuracy: float = ACCURATE,
+    ) -> LeastSquares:  # fmt: skip
+        """One step of Newton's method; its coefficients are (outputs, functions)."""
+        solved = solve(self.rows(at, coefficients, series), accuracy)
+        return solved._replace(coefficients=solved.coefficients.reshape(coefficients.shape))
+
+    def values(self, coefficients: np.ndarray) -> np.ndarray:
+        """d at the points inside, (n, outputs)."""
+        return self.inside.series(coefficients)[0]
+
+    def without_level(self, values: np.ndarray, output: int, along: Sequence[int]) -> np.ndarray:
+        """Values at the points inside, one output less its mean along some coordinates."""
+        tensor = values[:, output].reshape(self.inside.counts)
+        mean = tensor
+        for i in along:
+            mean = np.expand_dims(np.tensordot(mean, self.inside.weights[i], (i, 0)), i)
+        changed = values.copy()
+        changed[:, output] = (tensor - mean).ravel()
+        return changed
+
+    def mean_square(self, values: np.ndarray) -> np.ndarray:
+        """Of values at the points inside, over the domain, for each output."""
+        return reduce(np.kron, self.inside.weights) @ values**2
+
+    def relative(self, error: np.ndarray, solution: np.ndarray) -> float:
+        """The root mean square of an error beside that of the solution; the worst output counts."""
+        sizes = self.mean_square(solution)
+        ratio = self.mean_square(error) / np.where(sizes > 0, sizes, 1)
+        return float(np.sqrt(np.max(ratio)))
+
+    def share_left_between(self, at: Linearisation, coefficients: np.ndarray) -> float:
+        """The share of the interior residual that is left at points in no regular order.
+
+        What oscillates between the points of a grid can look smooth on it.
+        """
+        points = self.family.domain.sobol(CHECKS, seed=5)
+        parts = [self._left(at, coefficients, term, points) for term in self.terms.interior]
+        whole, left = (
+            float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)
+        )
+        return left / (whole + 1e-12)
+
+    def _left(
+        self, at: Linearisation, coefficients: np.ndarray, term: Term, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A term's residual before and after, (n, c), as shares of its rows' sizes."""
+        orders = self.family.orders([term])
+        scattered = ScatteredPoints(self.basis, points, orders, term)
+        base = at.series(points, orders)
+        before, slopes = at.slopes(term, orders, base, points)
+        after, _ = at.slopes(term, orders, base + scattered.series(coefficients), points)
+        size = np.linalg.norm(scattered.matrix(slopes), axis=1).reshape(before.shape)
+        size = np.where(size > 0, size, 1)
+        return before / size, after / size

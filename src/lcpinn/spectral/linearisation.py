@@ -1,0 +1,187 @@
+"""The family's terms, linearised about an approximate solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lcpinn.domain import Face
+from lcpinn.family import Family
+from lcpinn.jet import Orders
+from lcpinn.precision import double
+from lcpinn.term import Argument, Term
+
+CHUNK = 1 << 13  # points (times draws) in one call: the values in between stay in the cache
+LEAST = 128  # points are padded to a power of two that is at least this: few sizes to compile
+
+# From points (n, dim) and orders to the Taylor coefficients (s, n, outputs) of a function.
+Jet = Callable[[np.ndarray, Orders], np.ndarray]
+
+
+class LinearisedTerms:
+    """Residuals of a family's terms, and their slopes.
+
+    `T(s)` of a term is a function of the Taylor coefficients s of the outputs at a point; its
+    derivative by them, by forward mode, is all that a linearisation needs to know of an equation.
+    """
+
+    def __init__(self, family: Family):
+        self.family = family
+        written = [term for term in family.all_terms.values() if term.name != "data"]
+        self.terms = [*written, *imposed_conditions(family)]
+        self._slopes = jax.jit(self._residual_and_slopes, static_argnums=(0, 1))
+
+    @property
+    def interior(self) -> list[Term]:
+        return [term for term in self.terms if not term.faces]
+
+    def num_components(self, term: Term) -> int:
+        """How many values a term returns."""
+        orders, family = self.family.orders([term]), self.family
+        shapes = [(len(orders), len(family.outputs)), (family.domain.dim,), family.parameters.dim]
+        like = [jax.ShapeDtypeStruct(np.empty(shape).shape, jnp.float32) for shape in shapes]
+        return jax.eval_shape(lambda s, p, lam: term.residual(s, orders, p, lam), *like).shape[0]
+
+    def highest_orders(self, coordinate: int) -> tuple[int, ...]:
+        """For each output its highest derivative along a coordinate, inside."""
+        highest = [0] * len(self.family.outputs)
+        for term in self.interior:
+            for argument in term.arguments:
+                for index in argument.indices:
+                    at = argument.position
+                    highest[at] = max(highest[at], index[coordinate])
+        return tuple(highest)
+
+    def _residual_and_slopes(
+        self, term: Term, orders: Orders, series: Array, points: Array, parameters: Array
+    ) -> tuple[Array, Array]:
+        def at(s: Array, p: Array) -> Array:
+            return term.residual(s, orders, p, parameters)
+
+        return jax.vmap(lambda s, p: (at(s, p), jax.jacfwd(at)(s, p)), (1, 0))(series, points)
+
+
+def linearised(family: Family) -> LinearisedTerms:
+    """The family's terms; kept with it, so that what is compiled serves all its settings."""
+    known = vars(family).get("_linearised")
+    if known is None or known.family is not family:  # a copy of a family is another one
+        known = LinearisedTerms(family)
+        vars(family)["_linearised"] = known
+    return known
+
+
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    """The terms at one setting of the coefficients, about a base function: NumPy in, NumPy out.
+
+    `judged`, where it is given, is another function whose error is asked for: the mean over all
+    loss weights, of which the base is the mean over a few.
+    """
+
+    terms: LinearisedTerms
+    parameters: np.ndarray
+    base: Jet
+    judged: Callable[[np.ndarray], np.ndarray] | None = None
+
+    @property
+    def family(self) -> Family:
+        return self.terms.family
+
+    def series(self, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Taylor coefficients (s, n, outputs) of the base at points (n, dim)."""
+        return self.base(points, orders)
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The base itself, (n, outputs)."""
+        return self.base(points, zeroth(points.shape[1]))[0]
+
+    def beyond(self, points: np.ndarray) -> np.ndarray:
+        """By how much the function that is judged differs from the base."""
+        if self.judged is None:
+            return np.zeros((len(points), len(self.family.outputs)))
+        return self.judged(points) - self.values(points)
+
+    def slopes(
+        self, term: Term, orders: Orders, series: np.ndarray, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A term's residual (n, c) and its derivative by the series, (n, c, s, outputs)."""
+        both = np.concatenate([np.moveaxis(series, 1, 0).reshape(len(points), -1), points], axis=1)
+        residuals, slopes, split = [], [], both.shape[1] - points.shape[1]
+        with double():
+            for piece, count in pieces(both, CHUNK):
+                shape = (len(piece), len(orders), series.shape[2])
+                s = np.moveaxis(piece[:, :split].reshape(shape), 0, 1)
+                r, d = self.terms._slopes(term, orders, s, piece[:, split:], self.parameters)
+                residuals.append(np.asarray(r)[:count])
+                slopes.append(np.asarray(d)[:count])
+        return np.concatenate(residuals), np.concatenate(slopes)
+
+
+def imposed_conditions(family: Family) -> list[Term]:
+    """Conditions on faces without a term that the ansatz imposes: u is there what it always is.
+
+    The ansatz does so where it does not depend on the network's output, to first order.
+    """
+    if family.ansatz is None:
+        return []
+    faces = [
+        Face(name, end)
+        for name, ends in family.domain.ranges.items() if name not in family.domain.periodic
+        for end in ends
+    ]  # fmt: skip
+    written = {face for term in family.all_terms.values() for face in term.faces}
+    with double():
+        return [_imposed(family, f) for f in faces if f not in written and _fixes(family, f)]
+
+
+def _fixes(family: Family, face: Face) -> bool:
+    """Whether the ansatz's slope by the network's output vanishes on a face."""
+    points, num = family.domain.sobol(8, seed=1, face=face), len(family.outputs)
+
+    def slope(point: Array, lam: Array) -> Array:
+        return jax.jacfwd(lambda raw: family.call("ansatz", point, lam, raw))(jnp.ones(num))
+
+    slopes = jax.vmap(slope)(jnp.asarray(points), jnp.asarray(family.parameters.sobol(8)))
+    return bool(jnp.all(jnp.abs(slopes) < 1e-10))
+
+
+def _imposed(family: Family, face: Face) -> Term:
+    index = (0,) * family.domain.dim
+    outputs = [Argument(o, "output", i, (index,)) for i, o in enumerate(family.outputs)]
+    knobs = [Argument(name, "parameter", i) for i, name in enumerate(family.parameters.names)]
+
+    def condition(*values: Array) -> Array:
+        u, (point, *lam) = jnp.stack(values[: len(outputs)]), values[len(outputs) :]
+        return u - family.call("ansatz", point, jnp.asarray(lam), jnp.zeros(len(outputs)))
+
+    arguments = (*outputs, Argument("point", "point"), *knobs)
+    name = f"ansatz at {face.name} = {face.value:g}"
+    return Term(name, condition, arguments, (face,), f"{face.name}={face.value:g}")
+
+
+def zeroth(dim: int) -> Orders:
+    """Values alone."""
+    return Orders(((0,) * dim,))
+
+
+def zero(num_outputs: int) -> Jet:
+    """The function that vanishes, as a base."""
+    return lambda points, orders: np.zeros((len(orders), len(points), num_outputs))
+
+
+def about_zero(terms: LinearisedTerms, parameters: Sequence[float]) -> Linearisation:
+    base = zero(len(terms.family.outputs))
+    return Linearisation(terms, np.asarray(parameters, float), base)
+
+
+def pieces(rows: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, int]]:
+    """Rows in pieces padded to a size that compiled programs are reused for."""
+    size = min(most, max(LEAST, 1 << (len(rows) - 1).bit_length()))
+    for start in range(0, len(rows), size):
+        piece = rows[start : start + size]
+        yield np.concatenate([piece, np.repeat(piece[-1:], size - len(piece), axis=0)]), len(piece)

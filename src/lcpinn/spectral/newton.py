@@ -1,0 +1,170 @@
+"""Newton's method for an expansion, and what to do where it does not converge by itself.
+
+Steps are damped until the residual falls (Deuflhard 2004). Where that fails, the residual of the
+first guess is taken away bit by bit (a Newton homotopy), and where that fails, too, the solution is
+followed along the coefficients from a setting where it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lcpinn.spectral.collocation import LinearisedRows
+from lcpinn.spectral.determinacy import unit_weights
+from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.least_squares import NotSolvable, solve
+from lcpinn.spectral.linearisation import Linearisation
+
+STEPS = 30
+CONVERGED = 1e-11  # the size of a step beside that of the solution
+NEARLY = 1e-6  # the same, of a step after which quadratic convergence leaves nothing
+DAMPINGS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+STAGES, SHORTEST = 60, 1e-3  # of a continuation
+ACCURACY = 1e-12  # of the linear systems
+
+
+class NotConverged(Exception):
+    """Newton's method found no solution."""
+
+
+def newton(
+    expansion: Expansion,
+    at: Linearisation,
+    coefficients: np.ndarray,
+    *,
+    offset: Sequence[np.ndarray] | None = None,
+) -> np.ndarray:
+    """Coefficients (outputs, functions) with which the terms vanish, less `offset` where given."""
+    series = expansion.base(at)
+    rows = _rows(expansion, at, coefficients, series, offset)
+    weights = [unit_weights(block, uniform=True) for block in rows]
+    size, length = _size(rows, weights), np.inf
+    for _ in range(STEPS):
+        solved = solve(rows, ACCURACY)
+        step = solved.coefficients.reshape(coefficients.shape)
+        if not (np.isfinite(step).all() and np.isfinite(solved.left).all()):
+            raise NotConverged
+        if expansion.family.is_linear():
+            return _refined(expansion, at, coefficients + step, series)
+        length = float(np.linalg.norm(step))
+        for damping in DAMPINGS:
+            moved = coefficients + damping * step
+            try:
+                rows = _rows(expansion, at, moved, series, offset)
+            except NotFinite:
+                continue
+            if (after := _size(rows, weights)) < (1 - damping / 4) * size or _tiny(length, moved):
+                break
+        else:
+            if length < NEARLY * float(np.linalg.norm(coefficients)):
+                return coefficients  # what is left is what the functions cannot resolve
+            raise NotConverged
+        coefficients, size = moved, after
+        if length * damping < CONVERGED * float(np.linalg.norm(coefficients)):
+            return coefficients
+    if length < NEARLY * float(np.linalg.norm(coefficients)):
+        return coefficients
+    raise NotConverged
+
+
+def _tiny(length: float, coefficients: np.ndarray) -> bool:
+    return length < NEARLY * float(np.linalg.norm(coefficients))
+
+
+def _refined(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray]
+) -> np.ndarray:
+    """A second solve for what rounding has left, where the matrix was not written out."""
+    if len(expansion.sizes) == 1 or expansion.basis.size <= 600:
+        return coefficients
+    again = solve(expansion.rows(at, coefficients, series), ACCURACY)
+    step = again.coefficients.reshape(coefficients.shape)
+    small = np.linalg.norm(step) < 1e-3 * np.linalg.norm(coefficients)
+    return coefficients + step if small else coefficients
+
+
+def _rows(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray,
+    series: Sequence[np.ndarray], offset: Sequence[np.ndarray] | None,
+) -> list[LinearisedRows]:  # fmt: skip
+    rows = expansion.rows(at, coefficients, series)
+    if offset is None:
+        return rows
+    return [replace(r, residual=r.residual - o) for r, o in zip(rows, offset, strict=True)]
+
+
+def _size(rows: Sequence[LinearisedRows], weights: Sequence[np.ndarray]) -> float:
+    pairs = zip(rows, weights, strict=True)
+    return float(np.sqrt(sum(np.sum((w * r.residual) ** 2) for r, w in pairs)))
+
+
+def homotopy(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
+    """T(u) = (1 - s) T(u0) for s from 0 to 1, in steps that grow while they succeed."""
+    first = [r.residual for r in expansion.rows(at, coefficients, expansion.base(at))]
+    done, step = 0.0, 0.25
+    for _ in range(STAGES):
+        following = min(1.0, done + step)
+        offset = [(1 - following) * r for r in first]
+        try:
+            coefficients = newton(expansion, at, coefficients, offset=offset)
+        except (NotConverged, NotFinite, NotSolvable):
+            step /= 3
+            if step < SHORTEST:
+                raise NotConverged from None
+            continue
+        done, step = following, 1.5 * step
+        if done == 1.0:
+            return coefficients
+    raise NotConverged
+
+
+def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
+    """From a setting in the middle or at an end of the ranges to the one that is asked for."""
+    prior = at.family.parameters
+    if not prior.free:
+        raise NotConverged
+    target = np.asarray(prior.to_unit(at.parameters))
+    for begin in (0.5, 0.0, 1.0):
+        start = np.full(len(target), begin)
+        setting = lambda s, a=start: np.asarray(prior.from_unit((1 - s) * a + s * target))
+        try:
+            current = newton(expansion, replace(at, parameters=setting(0.0)), coefficients)
+            return _followed(expansion, at, current, setting)
+        except (NotConverged, NotFinite, NotSolvable):
+            continue
+    raise NotConverged
+
+
+def _followed(expansion: Expansion, at: Linearisation, current: np.ndarray, setting) -> np.ndarray:
+    done, step = 0.0, 0.25
+    for _ in range(STAGES):
+        following = min(1.0, done + step)
+        try:
+            current = newton(expansion, replace(at, parameters=setting(following)), current)
+        except (NotConverged, NotFinite, NotSolvable):
+            step /= 3
+            if step < SHORTEST:
+                raise NotConverged from None
+            continue
+        done, step = following, 1.5 * step
+        if done == 1.0:
+            return current
+    raise NotConverged
+
+
+def first_solution(expansions: Sequence[Expansion], at: Linearisation) -> tuple[int, np.ndarray]:
+    """A solution by whichever way leads to one, from nothing; which of the expansions has it.
+
+    The cheap ways are tried with all expansions, from coarse to fine, before the others: too few
+    functions may have no solution near the true one.
+    """
+    for way in (newton,) if at.family.is_linear() else (newton, homotopy, continued):
+        for i, expansion in enumerate(expansions):
+            try:
+                return i, way(expansion, at, expansion.zero)
+            except (NotConverged, NotFinite, NotSolvable):
+                continue
+    raise NotConverged

@@ -1,0 +1,292 @@
+"""The solution at one setting, without a network.
+
+The resolution grows, coordinate by coordinate, until the expansion's last coefficients have decayed
+and two sizes agree. An initial-value problem with two coordinates that no expansion resolves is
+marched through, twice and more, until two marches agree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.precision import double
+from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.determinacy import Determinacy, determinacy
+from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, zero, zeroth
+from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
+from lcpinn.spectral.newton import NotConverged, first_solution, newton
+from lcpinn.spectral.slab import SlabExpansion
+from lcpinn.threads import blas_threads
+
+FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
+MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
+MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
+GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
+SHARE = 0.1  # of the tolerance, that the last coefficients may have
+USEFUL = 1e-3  # an error above which a solution is none
+FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
+LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
+SECONDS = 120.0  # after which the resolution grows no more
+
+
+@dataclass(frozen=True)
+class NumericalSolution:
+    """u(coordinates) at one setting of the coefficients, called by name like a `Solution`.
+
+    `error` is the estimated relative L2 error, `reason` what kept it above the tolerance (empty
+    where nothing did), `resolution` the functions along each coordinate, or slabs and intervals.
+    """
+
+    family: Family
+    at: dict[str, float]
+    error: float
+    reason: str
+    resolution: dict[str, int]
+    note: str = ""
+    _values: Callable[[np.ndarray], np.ndarray] = field(repr=False, default=lambda points: points)
+
+    def __call__(self, **named: Any) -> Any:
+        """Values at named coordinates, which broadcast; a dict where there are several outputs."""
+        names = self.family.domain.names
+        arrays = _coordinates(names, self.at, named)
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        points = np.stack([np.broadcast_to(a, shape).ravel() for a in arrays], axis=-1)
+        values = self._values(points)
+        outputs = self.family.outputs
+        if len(outputs) == 1:
+            return values[:, 0].reshape(shape)
+        return {name: values[:, i].reshape(shape) for i, name in enumerate(outputs)}
+
+
+def _coordinates(names: Sequence[str], at: dict[str, float], named: dict[str, Any]) -> list[Any]:
+    """The coordinates' arrays; a coefficient may be named with the value that it was solved at."""
+    for name, value in named.items():
+        if name in at and np.all(np.asarray(value) == at[name]):
+            continue
+        if name in at:
+            raise LcpinnError(f"this solution is that of {name} = {at[name]:g} alone")
+        if name not in names:
+            takes = ", ".join(names)
+            raise LcpinnError(f"no such argument as {name!r}; the solution takes {takes}")
+    missing = [name for name in names if name not in named]
+    if missing:
+        raise LcpinnError(f"missing {', '.join(missing)}; the solution takes {', '.join(names)}")
+    try:
+        arrays = [np.asarray(named[name], float) for name in names]
+        np.broadcast_shapes(*(a.shape for a in arrays))
+    except (ValueError, TypeError) as error:
+        raise LcpinnError(f"the arguments do not broadcast together: {error}") from None
+    return arrays
+
+
+def solve(
+    family: Family, *, tolerance: float = 1e-8, start: Any = None, **parameters: float
+) -> NumericalSolution:
+    """The solution at one setting: `lc.solve(family, k=3.25, tolerance=1e-8)`.
+
+    `start`, a trained solution of the same family, is where Newton's method begins. What cannot be
+    resolved, or is not determined by the page, is an `LcpinnError` that says why.
+    """
+    setting = family.parameters.setting(parameters)
+    if not 0 < tolerance < 1:
+        raise LcpinnError(f"the tolerance must lie between 0 and 1, not be {tolerance}")
+    if family.domain.dim not in FIRST:
+        raise LcpinnError(
+            f"{family.name} has {family.domain.dim} coordinates; solve takes three at most"
+        )
+    known = determinacy(family, observations=False)
+    if known.reason:
+        raise LcpinnError(f"{family.name}: {known.reason}")
+    with double():
+        return _Solver(family, setting, known, tolerance, start).result()
+
+
+class _Solver:
+    def __init__(
+        self, family: Family, setting: dict[str, float], known: Determinacy, tolerance: float,
+        start: Any,
+    ):  # fmt: skip
+        self.family, self.setting, self.known, self.tolerance = family, setting, known, tolerance
+        self.terms, self.began = linearised(family), time.perf_counter()
+        parameters = np.array(list(setting.values()))
+        self.base: Jet = zero(len(family.outputs))
+        if start is not None:
+            self.base = start.linearisation(**setting).base
+        self.at = Linearisation(self.terms, parameters, self.base)
+
+    def result(self) -> NumericalSolution:
+        why = ""
+        try:
+            with blas_threads():
+                solution, why = self._expanded()
+            if solution is not None and solution.error <= self.tolerance:
+                return solution
+        except NotConverged:
+            solution, why = None, "Newton's method does not converge"
+        except (NotFinite, NotSolvable) as name:
+            solution, why = (
+                None,
+                f"the term {str(name)!r} is not finite" if str(name) else "singular",
+            )
+        direction = march_direction(self.terms)
+        if direction is not None and not self.known.levels:
+            march = March(self.terms, direction, LIMITS._replace(seconds=SECONDS))
+            try:
+                with blas_threads(1):
+                    marched = self._marched(march)
+                if solution is None or marched.error < solution.error:
+                    solution = marched
+            except Unresolved as unresolved:
+                why = f"{why}; a march: {unresolved}"
+        if solution is None:
+            raise LcpinnError(f"{self.family.name} is not resolved at {self._words()}: {why}")
+        return solution
+
+    def _words(self) -> str:
+        return ", ".join(f"{n} = {v:g}" for n, v in self.setting.items()) or "its one setting"
+
+    # Expansions.
+
+    def _expanded(self) -> tuple[NumericalSolution | None, str]:
+        """The last of expansions that grow, with its distance to the one before; or why not."""
+        expansion, coefficients = self._first()
+        best: tuple[float, Expansion, np.ndarray] | None = None
+        worse, why = 0, ""
+        while True:
+            tails = expansion.basis.tails(coefficients)
+            following = Expansion(self.terms, self._grown(expansion.sizes, tails))
+            unknowns = following.basis.size * len(self.family.outputs)
+            if unknowns > MOST[len(expansion.sizes)] or self._late():
+                sizes = " x ".join(map(str, expansion.sizes))
+                why = f"{sizes} functions do not resolve it to the tolerance"
+                break
+            guess = expansion.basis.resized(coefficients, following.basis)
+            finer = self._level(following, newton(following, self.at, guess))
+            gap = self._gap(following, finer, guess)
+            worse = worse + 1 if best is not None and gap >= best[0] else 0
+            if best is None or gap < best[0]:
+                best = gap, following, finer
+            expansion, coefficients = following, finer
+            if gap <= self.tolerance and self._resolved(following, finer):
+                return self._of((gap, following, finer)), ""
+            if worse >= 2 and best[0] < USEFUL:
+                why = f"rounding leaves {best[0]:.0e}"
+                break
+        if best is None or best[0] > USEFUL or max(best[1].basis.tails(best[2])) > USEFUL:
+            return None, why
+        return self._of(best, why), why
+
+    def _first(self) -> tuple[Expansion, np.ndarray]:
+        """A coarse solution to begin with."""
+        dim, outputs = self.family.domain.dim, len(self.family.outputs)
+        sizes, expansions = [FIRST[dim]] * dim, []
+        while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
+            expansions.append(Expansion(self.terms, sizes))
+            sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
+        which, coefficients = first_solution(expansions, self.at)
+        return expansions[which], self._level(expansions[which], coefficients)
+
+    def _late(self) -> bool:
+        return time.perf_counter() - self.began > SECONDS
+
+    def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
+        """Whether the coefficients have decayed, and the terms hold between the points, too."""
+        if max(expansion.basis.tails(coefficients)) > max(self.tolerance, 1e-12):
+            return False
+        return expansion.share_left_between(self.at, coefficients) < max(1e-2, self.tolerance)
+
+    def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
+        """More functions along coordinates whose coefficients have not decayed; or along all."""
+        factor = GROWTH[len(sizes)]
+        enough = [tail <= SHARE * self.tolerance for tail in tails]
+        if all(enough):
+            return [int(np.ceil(1.2 * num)) for num in sizes]
+        return [
+            num + 2 if fine else int(np.ceil(factor * num))
+            for num, fine in zip(sizes, enough, strict=True)
+        ]
+
+    def _gap(self, expansion: Expansion, coefficients: np.ndarray, other: np.ndarray) -> float:
+        """The relative distance of two expansions; the worst output counts."""
+        values, base = expansion.values(coefficients), self.at.values(expansion.inside.points)
+        return expansion.relative(values - expansion.values(other), values + base)
+
+    def _level(self, expansion: Expansion, coefficients: np.ndarray) -> np.ndarray:
+        """Of outputs that are determined up to a level, that with a mean of zero."""
+        for output, _ in self.known.levels:
+            o = self.family.outputs.index(output)
+            one = expansion.values(coefficients)
+            gone = expansion.without_level(one, o, range(len(expansion.sizes)))
+            coefficients = coefficients.copy()
+            coefficients[o, 0] += gone[0, o] - one[0, o]
+        return coefficients
+
+    def _of(self, best: tuple[float, Expansion, np.ndarray], why: str = "") -> NumericalSolution:
+        error, expansion, coefficients = best
+        basis: TensorBasis = expansion.basis
+        orders = zeroth(self.family.domain.dim)
+
+        def values(points: np.ndarray) -> np.ndarray:
+            return self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+
+        resolution = dict(zip(self.family.domain.names, expansion.sizes, strict=True))
+        error = max(error, 1e-15)
+        return NumericalSolution(
+            self.family, self.setting, error, why, resolution, self.known.note, values
+        )
+
+    # Marches.
+
+    def _marched(self, march: March) -> NumericalSolution:
+        """Marches that leave less and less, until two agree to the tolerance."""
+        at = Linearisation(self.terms, self.at.parameters, zero(len(self.family.outputs)))
+        points = self.family.domain.sobol(4096, seed=3)
+        allowed, before, error, why = 1e-2 * march.data_size(at), None, np.inf, ""
+        slabs: list[SlabExpansion] = []
+        size = 0
+        for _ in range(MARCHES):
+            following: list[SlabExpansion] = []
+            try:
+                march(at, allowed, following)
+            except Unresolved as unresolved:
+                if error > USEFUL:
+                    raise
+                why = f"a finer march is not resolved: {unresolved}"
+                break
+            finer = sum(len(s.splines.breaks) for s in following)
+            allowed = FINER * allowed
+            if finer < 1.2 * size:  # as before: that they agree would prove nothing
+                continue
+            slabs, along, size = following, march.direction.along, finer
+            values = marched_values(slabs, along, points)
+            if before is not None:
+                scale = np.sqrt(np.mean(values**2, axis=0))
+                gap = np.sqrt(np.mean((values - before) ** 2, axis=0))
+                error = float(np.max(gap / np.where(scale > 0, scale, 1)))
+            if error <= self.tolerance:
+                break
+            before = values
+            if self._late():
+                why = f"marches for {SECONDS:.0f} s do not reach the tolerance"
+                break
+        if error > USEFUL:
+            raise Unresolved("marches of two resolutions do not agree")
+        if error > self.tolerance and not why:
+            why = "marches do not reach the tolerance"
+        across = max(len(s.splines.breaks) - 1 for s in slabs)
+        names = self.family.domain.names
+        resolution = {names[march.direction.along]: len(slabs)}
+        resolution |= {names[1 - march.direction.along]: across}
+        return NumericalSolution(
+            self.family, self.setting, error, why, resolution, "",
+            lambda points: marched_values(slabs, march.direction.along, points),
+        )  # fmt: skip

@@ -1,0 +1,294 @@
+"""Solutions at one setting without a network, against solutions that are known."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lcpinn as lc
+from benchmarks.zoo import ZOO
+from lcpinn.cli import app
+from lcpinn.evaluation import evaluation_points, relative_error
+from lcpinn.families import FAMILIES
+from lcpinn.spectral.basis import Axis, TensorBasis
+from lcpinn.spectral.linearisation import zeroth
+
+ALL = FAMILIES | ZOO
+
+
+def true_error(solved):
+    family = solved.family
+    points = evaluation_points(family)
+    value = solved(**{n: points[:, i] for i, n in enumerate(family.domain.names)})
+    columns = list(value.values()) if isinstance(value, dict) else [value]
+    truth = family.truth(points, np.array(list(solved.at.values())))
+    return relative_error(np.stack(columns, axis=-1), truth)
+
+
+SMOOTH = {
+    "helmholtz-1d": {"k": 3.25},
+    "schrodinger-1d": {"alpha": 5.0},
+    "helmholtz-2d": {"k": 5.5},
+    "spring": {"d": 0.7},
+    "duffing": {"e": 0.7},
+    "heat": {"a": 0.1},
+    "wave": {"c": 2.2},
+    "acoustics": {"a": 1.3},
+    "advection-diffusion": {"c": 1.0, "nu": 0.01},
+    "transport": {"c": 0.5, "d": 0.1, "r": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_solutions_are_found_to_ten_digits(name):
+    solved = lc.solve(ALL[name](), **SMOOTH[name])
+    assert solved.error <= 1e-8
+    assert solved.reason == ""
+    assert true_error(solved) < 1e-10
+
+
+def test_a_nonlinear_front_that_an_expansion_resolves():
+    solved = lc.solve(ZOO["fisher"](), r=3.0, tolerance=1e-6)
+    assert true_error(solved) < 1e-6
+    assert solved.resolution["x"] > solved.resolution["t"]
+
+
+def test_three_coordinates():
+    solved = lc.solve(FAMILIES["helmholtz-3d"](), k=2.0, tolerance=1e-6)
+    assert true_error(solved) < 1e-7
+
+
+class Layer(lc.Family):
+    """-ν u'' + u' = 1, u(0) = u(1) = 0."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.LogUniform(nu=(1e-3, 1.0))
+
+    @lc.interior
+    def equation(self, u_x, u_xx, nu):
+        return -nu * u_xx + u_x - 1
+
+    @lc.on()
+    def wall(self, u):
+        return u
+
+    def exact(self, x, nu):
+        return x - (jnp.exp((x - 1) / nu) - jnp.exp(-1 / nu)) / (1 - jnp.exp(-1 / nu))
+
+
+@pytest.mark.parametrize("nu", [1.0, 0.03, 1e-3])
+def test_layers_are_resolved(nu):
+    solved = lc.solve(Layer(), nu=nu)
+    assert true_error(solved) < 1e-9
+    assert solved.error <= 1e-8
+
+
+class Bratu(lc.Family):
+    """u'' + a eᵘ = 0, u(0) = u(1) = 0: the lower branch, up to its fold at a = 3.51."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(0.5, 3.4))
+
+    @lc.interior
+    def equation(self, u, u_xx, a):
+        return u_xx + a * jnp.exp(u)
+
+    @lc.on()
+    def wall(self, u):
+        return u
+
+
+def test_newtons_method_finds_the_lower_branch():
+    """u = -2 ln(cosh((x - ½) b / 2) / cosh(b / 4)) with b = √(2a) cosh(b / 4)."""
+    from scipy.optimize import brentq
+
+    a, x = 3.0, np.linspace(0, 1, 101)
+    b = brentq(lambda b: b - np.sqrt(2 * a) * np.cosh(b / 4), 0, 4.7)
+    exact = -2 * np.log(np.cosh((x - 0.5) * b / 2) / np.cosh(b / 4))
+    solved = lc.solve(Bratu(), a=a)
+    np.testing.assert_allclose(solved(x=x), exact, atol=1e-9)
+
+
+class Jump(lc.Family):
+    """u_t + u_x = 0 from a step: no function of these is discontinuous."""
+
+    domain = lc.Box(t=(0.0, 1.0), x=(-1.0, 2.0))
+    parameters = lc.Uniform(c=(0.5, 1.0))
+
+    @lc.interior
+    def equation(self, u_t, u_x, c):
+        return u_t + c * u_x
+
+    @lc.on(t=0.0)
+    def start(self, u, x):
+        return u - jnp.where(x < 0.0, 1.0, 0.0)
+
+    @lc.on(x=-1.0)
+    def inlet(self, u):
+        return u - 1.0
+
+
+class Four(lc.Family):
+    domain = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0), w=(0.0, 1.0))
+    parameters = lc.Uniform(k=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, laplacian_u, k):
+        return laplacian_u - k
+
+    @lc.on()
+    def wall(self, u):
+        return u
+
+
+class Open(lc.Family):
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, u, u_xx, k):
+        return u_xx + k**2 * u
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u - 1.0
+
+
+REFUSED = {
+    "four coordinates": (Four, {"k": 1.0}, "three at most"),
+    "a page that leaves it open": (Open, {"k": 1.0}, "one function is free"),
+    "a coefficient that is not there": (Layer, {"nu": 1.0, "k": 1.0}, "no such coefficient as 'k'"),
+    "a coefficient left out": (Layer, {}, "missing nu"),
+    "no tolerance": (Layer, {"nu": 1.0, "tolerance": 0.0}, "the tolerance must lie between"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_solved_is_refused_in_words(name):
+    make, setting, says = REFUSED[name]
+    with pytest.raises(lc.LcpinnError, match=says):
+        lc.solve(make(), **setting)
+
+
+def test_a_discontinuity_is_refused(monkeypatch):
+    monkeypatch.setattr("lcpinn.spectral.solver.SECONDS", 2.0)
+    with pytest.raises(lc.LcpinnError, match="not resolved at c = 1"):
+        lc.solve(Jump(), c=1.0)
+
+
+def test_a_solution_is_called_by_name_and_broadcasts():
+    solved = lc.solve(ZOO["acoustics"](), a=1.3)
+    fields = solved(t=np.linspace(0, 1, 3)[:, None], x=np.linspace(0, 1, 4))
+    assert {name: v.shape for name, v in fields.items()} == {"p": (3, 4), "v": (3, 4)}
+    assert solved(t=0.5, x=0.5, a=1.3)["p"].shape == ()
+    with pytest.raises(lc.LcpinnError, match=r"that of a = 1\.3 alone"):
+        solved(t=0.5, x=0.5, a=1.4)
+    with pytest.raises(lc.LcpinnError, match="missing x"):
+        solved(t=0.5)
+    with pytest.raises(lc.LcpinnError, match="no such argument as 'y'"):
+        solved(t=0.5, x=0.1, y=0.1)
+
+
+def test_a_level_that_is_free_is_zero_on_average():
+    class Insulated(lc.Family):
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.Uniform(a=(1.0, 2.0))
+
+        @lc.interior
+        def equation(self, u_xx, x, a):
+            return u_xx + a * jnp.pi**2 * jnp.cos(jnp.pi * x)
+
+        @lc.on()
+        def wall(self, u_x):
+            return u_x
+
+    x = np.linspace(0, 1, 11)
+    solved = lc.solve(Insulated(), a=1.5)
+    np.testing.assert_allclose(solved(x=x), 1.5 * np.cos(np.pi * x), atol=1e-9)
+    assert "up to a constant" in solved.note
+
+
+def test_an_expansion_at_scattered_points_is_that_of_its_table():
+    basis = TensorBasis(
+        (Axis(0.0, 1.0, False, 5), Axis(-1.0, 1.0, True, 4), Axis(0.0, 2.0, False, 3))
+    )
+    rng = np.random.default_rng(0)
+    points, coefficients = rng.uniform(0, 1, (7, 3)), rng.normal(size=(2, basis.size))
+    orders = zeroth(3)
+    np.testing.assert_allclose(
+        basis.evaluate(coefficients, points, orders), basis.table(points, orders) @ coefficients.T
+    )
+    larger = TensorBasis(tuple(Axis(a.low, a.high, a.periodic, a.num + 2) for a in basis.axes))
+    np.testing.assert_allclose(
+        larger.evaluate(basis.resized(coefficients, larger), points, orders),
+        basis.evaluate(coefficients, points, orders),
+    )
+
+
+def test_a_thousand_functions_keep_their_accuracy():
+    """T_k'' at points inside, against its trigonometric form."""
+    theta = np.linspace(0.1, 3.0, 9)
+    k = np.arange(1000)
+    found = Axis(-1.0, 1.0, False, 1000).values(np.cos(theta), 2)
+    angle = theta[:, None]
+    exact = (k * np.sin(k * angle) * np.cos(angle) - k**2 * np.cos(k * angle) * np.sin(angle)) / (
+        np.sin(angle) ** 3
+    )
+    assert np.abs(found - exact).max() < 1e-9 * np.abs(exact).max()
+
+
+# -- Correcting a network ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained():
+    family = FAMILIES["helmholtz-1d"]()
+    return lc.train(family, lc.protocol.smoke(family), progress=False)
+
+
+def test_a_network_without_its_error(trained):
+    x = np.linspace(0, 1, 50)
+    exact = lambda k: np.sin(np.pi * x) * np.cos(k * x)
+    for k in (2.0, 5.0):
+        before, after = trained(x=x, k=k) - exact(k), trained.corrected(x=x, k=k) - exact(k)
+        assert np.linalg.norm(after) < 1e-4 * np.linalg.norm(before)
+    both = trained.corrected(x=x, k=np.array([[2.0], [5.0]]))
+    np.testing.assert_allclose(both[1], trained.corrected(x=x, k=5.0), atol=1e-12)
+
+
+def test_evaluation_against_the_solver(trained):
+    from lcpinn.evaluation import evaluate
+
+    truth, solver = evaluate(trained), evaluate(trained, against="solver")
+    assert solver["mean"] == pytest.approx(truth["mean"], rel=1e-6)
+    assert solver["against"] == "solver"
+
+
+def test_a_trained_network_is_a_start(trained):
+    solved = lc.solve(trained.family, k=3.25, start=trained)
+    assert true_error(solved) < 1e-10
+
+
+# -- The command line ----------------------------------------------------------------------------
+
+
+def test_the_command_writes_a_table(tmp_path):
+    out = tmp_path / "u.csv"
+    done = CliRunner().invoke(
+        app, ["solve", "helmholtz-1d", "--at", "k=3.25", "--grid", "x=5", "-o", str(out), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["error"] < 1e-8
+    rows = np.genfromtxt(out, delimiter=",", names=True)
+    np.testing.assert_allclose(
+        rows["u"], np.sin(np.pi * rows["x"]) * np.cos(3.25 * rows["x"]), atol=1e-10
+    )
+
+
+def test_jax_settings_are_left_alone():
+    assert not jax.config.jax_enable_x64
+    lc.solve(FAMILIES["helmholtz-1d"](), k=2.0)
+    assert not jax.config.jax_enable_x64
