@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, stdout
@@ -14,7 +16,8 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
     """Try a family out before training it: a minute that may save an hour.
 
     Terms are run at random points and at the corners of everything, traced, differentiated, and
-    fed with the exact solution, which should leave nothing. Exit code 1 if a check fails.
+    fed with the exact solution, which should leave nothing. Exit code 1 if a check fails. Of a
+    domain that is no box a picture is drawn, with its named boundaries at three lambda.
 
     \b
     lcpinn check my_pde.py:MyFamily
@@ -32,5 +35,12 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
         print_json({"family": found.name, "ok": passed, "checks": details})
     else:
         tables.show_findings(stdout(), found, findings)
+        from lcpinn.domain import Box
+
+        if not isinstance(found.domain, Box):
+            from lcpinn.plot import domain_picture
+
+            picture = domain_picture(found, Path(f"{found.name}-domain.png"))
+            stdout().print(f"the domain with its boundaries: {picture}")
     if not passed:
         raise typer.Exit(1)
