@@ -28,7 +28,7 @@ import typer
 import lcpinn as lc
 from benchmarks import readme
 from lcpinn.cli import app
-from lcpinn.families import FAMILIES
+from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
 from lcpinn.spec import short
@@ -50,6 +50,10 @@ def pages() -> dict[Path, Callable[[str], str]]:
     for name in FAMILIES:
         made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name: between(
             between(text, "facts", facts(FAMILIES[name]())), "results", results(name)
+        )
+    for name, make in ON_SHAPES.items():
+        made[DOCS / "gallery" / f"{name}.md"] = lambda text, make=make: between(
+            text, "facts", facts(make())
         )
     return made
 
@@ -103,7 +107,7 @@ def _where(where: str) -> str:
 def overview() -> str:
     """The families one below the other, with their pictures."""
     parts = []
-    for name, make in FAMILIES.items():
+    for name, make in BUILT_IN.items():
         equation = (make().__doc__ or "").partition("\n")[0]
         picture = f"[![{name}](../pictures/{name}.png)]({name}.md)"
         parts.append(f"**[{name}]({name}.md)**: {equation}\n\n{picture}")

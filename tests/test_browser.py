@@ -21,7 +21,7 @@ from toy import Spiral
 import lcpinn as lc
 from lcpinn.explorer import trace
 from lcpinn.explorer.page import _plotly, assemble, contents
-from lcpinn.families import Burgers, Helmholtz
+from lcpinn.families import Burgers, Cylinder, Helmholtz
 from lcpinn.network import MLP
 
 FLAGS = (
@@ -539,3 +539,30 @@ def test_a_coefficient_that_was_held_is_said(driver, tmp_path):
     assert page.check()["parameters"] == {"k": 3.25}
     assert "k = 3.25" in page.find("#controls").text.replace("\xa0", " ")
     assert page.run("return document.querySelectorAll('.slider').length") == 0
+
+
+# -- Shapes --------------------------------------------------------------------------------------
+
+
+def test_the_hole_grows_with_its_slider(driver, tmp_path):
+    """Values agree with Python's, nan outside included; the outline has the slider's radius."""
+    from selenium.webdriver.common.keys import Keys
+
+    solution = untrained(Cylinder(), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "hole.html", 0))
+    outside, radius = [], []
+    for key in (Keys.HOME, Keys.END):
+        page.slider("a").send_keys(key)
+        found, points = page.values()
+        shown = np.array(found["outputs"]["u"], float)
+        expected = page.expected(found, points)["u"]
+        np.testing.assert_allclose(shown, expected, **AGREE)
+        outside.append(int(np.isnan(shown).sum()))
+        outline = page.drawn("image", 1)
+        level = np.array(outline["z"], float)
+        radius.append(-level[level.shape[0] // 2, level.shape[1] // 2])
+        hidden = np.array(page.drawn("image")["z"], float)
+        assert np.isnan(hidden).sum() == outside[-1]
+    assert 0 < outside[0] < outside[1]
+    np.testing.assert_allclose(np.abs(radius), [0.3, 0.9], atol=1e-6)
+    assert driver.get_log("browser") == []

@@ -12,16 +12,16 @@ from typer.testing import CliRunner
 import lcpinn as lc
 from lcpinn.cli import app
 from lcpinn.cli.support.battery import CHECKS, Finding, _Bench, _find, check
-from lcpinn.families import FAMILIES
+from lcpinn.families import BUILT_IN
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_families_pass(name):
-    findings = check(FAMILIES[name]())
+    findings = check(BUILT_IN[name]())
     assert [f.name for f in findings] == list(CHECKS)
     assert [f for f in findings if not f.ok] == []
     exact = next(f for f in findings if f.name == "exact solution")
-    known = FAMILIES[name]().exact is not None
+    known = BUILT_IN[name]().exact is not None
     assert exact.applies == known
     assert ("to" if known else "a numeric reference") in exact.detail
 

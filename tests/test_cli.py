@@ -20,7 +20,7 @@ from lcpinn import cli, compilation
 from lcpinn.cli.support import battery, tables
 from lcpinn.cli.support.columns import broadcast, grid_points
 from lcpinn.cli.support.locate import find_family
-from lcpinn.families import FAMILIES, BuckleyLeverett, Burgers
+from lcpinn.families import BUILT_IN, FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.protocol import methods
 from lcpinn.study.paper import paper_at, paper_row
 
@@ -75,7 +75,7 @@ def test_no_command_shows_the_help():
 def test_families(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     text = run("families").stdout
-    for name, make in FAMILIES.items():
+    for name, make in BUILT_IN.items():
         family = make()
         assert name in text
         assert all(term in text for term in family.term_names)
@@ -87,7 +87,7 @@ def test_families(width, monkeypatch):
 
 def test_families_as_json():
     found = json.loads(run("families", "--json").stdout)
-    assert [f["name"] for f in found] == list(FAMILIES)
+    assert [f["name"] for f in found] == list(BUILT_IN)
     assert found[0]["parameters"] == {"k": [1.0, 10.0]}
     assert found[4]["terms"] == ["equation", "boundary", "initial"]
 
@@ -113,7 +113,7 @@ def test_which_protocol_applies_where(width, monkeypatch):
 
 def test_which_protocol_applies_where_as_json():
     found = json.loads(run("families", "--protocols", "--json").stdout)
-    assert list(found) == list(FAMILIES)
+    assert list(found) == list(BUILT_IN)
     assert found["burgers"]["pinn"] == {"applies": "yes"}
     assert found["helmholtz-3d"]["pinn"] == {"applies": "at"}
     reason = "causal-pinn needs a coordinate t; helmholtz-3d has x, y, z"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lcpinn import optimiser as optimiser
     from lcpinn import protocol as protocol
     from lcpinn import weighting as weighting
-    from lcpinn.domain import Box as Box
-    from lcpinn.domain import Periodic as Periodic
     from lcpinn.family import Data as Data
     from lcpinn.family import Evaluation as Evaluation
     from lcpinn.family import Family as Family
@@ -30,6 +28,11 @@ if TYPE_CHECKING:
     from lcpinn.prior import Uniform as Uniform
     from lcpinn.protocol import Protocol as Protocol
     from lcpinn.retraining import retrain as retrain
+    from lcpinn.shape import Ball as Ball
+    from lcpinn.shape import Box as Box
+    from lcpinn.shape import Inside as Inside
+    from lcpinn.shape import Periodic as Periodic
+    from lcpinn.shape import Polygon as Polygon
     from lcpinn.solution import Solution as Solution
     from lcpinn.solution import load as load
     from lcpinn.spectral import NumericalSolution as NumericalSolution
@@ -42,18 +45,21 @@ __version__ = "0.1.0"
 
 # The module of every public name; None: it is a module itself.
 _MODULES = {
-    "Box": "domain",
+    "Ball": "shape",
+    "Box": "shape",
     "Cube": "prior",
     "Data": "family",
     "Evaluation": "family",
     "Family": "family",
     "Fit": "inverse",
+    "Inside": "shape",
     "LcpinnError": "errors",
     "LogCube": "prior",
     "LogUniform": "prior",
     "NumericalSolution": "spectral",
     "OutsidePriorWarning": "errors",
-    "Periodic": "domain",
+    "Periodic": "shape",
+    "Polygon": "shape",
     "Protocol": "protocol",
     "Simplex": "prior",
     "Solution": "solution",

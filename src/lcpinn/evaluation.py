@@ -72,7 +72,10 @@ def solved(family: Family) -> Truth:
 
 
 def evaluation_points(family: Family) -> np.ndarray:
-    """The points of comparison, (n, dim): the family's own, or an equispaced grid."""
+    """The points of comparison, (n, dim): the family's own, or an equispaced grid.
+
+    Of a shape, those of them that lie inside at the lambda in question are compared at.
+    """
     wanted = family.evaluation.points
     if wanted is None:
         per_axis = {1: 512, 2: 96, 3: 24}.get(family.domain.dim, 8)
@@ -109,6 +112,7 @@ def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list
 
 
 def _error(solution: Solution, points: np.ndarray, lam: np.ndarray, truth: Truth) -> float:
+    points = points[solution.family.domain.covers(points, lam)]
     value = truth(points, lam)
     assert value is not None
     return relative_error(_predict(solution, points, lam), value)
@@ -131,6 +135,7 @@ def _across_weights(
     solution: Solution, points: np.ndarray, lam: np.ndarray, known: Truth
 ) -> dict[str, Any]:
     """How much the answer depends on which loss weights are asked for."""
+    points = points[solution.family.domain.covers(points, lam)]
     truth = known(points, lam)
     assert truth is not None
     slices = solution.slices(**arguments(solution.family, points, lam))

@@ -24,6 +24,7 @@ import numpy as np
 from lcpinn import spec
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.fields import to_netcdf, to_vtu
 from lcpinn.files import flatten, write_atomically
 from lcpinn.network.contract import ArrayLayout
 from lcpinn.precision import double
@@ -35,12 +36,24 @@ FORMAT = 1
 AGREEMENT = 1e-10  # between an exported graph and the solution, relative to its size
 
 
-def export(solution: Solution, path: str | Path) -> Path:
-    """Write model.onnx or model.npz, after the suffix."""
-    writers = {".onnx": to_onnx, ".npz": to_arrays}
-    if Path(path).suffix not in writers:
-        raise LcpinnError(f"{path}: a solution is exported to .onnx or .npz")
-    return writers[Path(path).suffix](solution, path)
+def export(solution: Solution, path: str | Path, at: Mapping[str, float] | None = None) -> Path:
+    """Write the network as .onnx or .npz, or its values as .vtu or .nc, after the suffix.
+
+    Values are on a grid, at the coefficients (and coordinates) in `at`.
+    """
+    networks, values = {".onnx": to_onnx, ".npz": to_arrays}, {".vtu": to_vtu, ".nc": to_netcdf}
+    suffix = Path(path).suffix
+    if suffix in values:
+        return values[suffix](solution, path, at or {})
+    if suffix not in networks:
+        raise LcpinnError(
+            f"{path}: a solution is exported to .onnx or .npz, its values to .vtu or .nc"
+        )
+    if at:
+        raise LcpinnError(
+            f"{path}: a network answers for every {', '.join(at)}; --at is for values"
+        )
+    return networks[suffix](solution, path)
 
 
 # -- Arrays --------------------------------------------------------------------------------------

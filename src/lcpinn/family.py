@@ -23,11 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.domain import Box
+from lcpinn.domain import Domain, Face, Part, Region, bind
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
 from lcpinn.precision import double
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
+from lcpinn.shape import Box, Shape
 from lcpinn.spec import short
 from lcpinn.term import Argument, Mark, Term, components, lookup
 
@@ -112,7 +113,7 @@ class Family(metaclass=_Built):
     `scale` (what interior rows are multiplied by). See docs/design.md for each.
     """
 
-    domain: Box
+    domain: Any  # a Shape; once the family is built, a Domain
     parameters: Coefficients = Product(())
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None
@@ -140,10 +141,16 @@ class Family(metaclass=_Built):
 
     def _build(self) -> None:
         title = type(self).__name__
-        if not isinstance(getattr(self, "domain", None), Box):
+        given = getattr(self, "domain", None)
+        shape = given.shape if isinstance(given, Region) else given
+        if not isinstance(shape, Shape):
             raise LcpinnError(f"{title} needs a domain, such as domain = lc.Box(x=(0.0, 1.0))")
         if not isinstance(self.parameters, Coefficients):
             raise LcpinnError(f"{title}.parameters must be a prior, such as lc.Uniform(k=(1, 10))")
+        try:
+            self.domain: Domain = bind(shape, self.parameters, self._shapes())
+        except LcpinnError as error:
+            raise LcpinnError(f"{title}: {error}") from None
         if isinstance(self.outputs, str):
             self.outputs = (self.outputs,)
         self.outputs = tuple(self.outputs)
@@ -166,6 +173,14 @@ class Family(metaclass=_Built):
         void = self._void_terms()
         self.terms = {name: t for name, t in self.all_terms.items() if name not in void}
         self._bind_weights(title)
+
+    def _shapes(self) -> tuple[tuple[str, Shape], ...]:
+        """The shapes on the family's page, by their names there."""
+        named: dict[str, Shape] = {}
+        for owner in (*reversed(type(self).__mro__), self):
+            own = vars(owner).items()
+            named |= {n: v for n, v in own if isinstance(v, Shape) and n != "domain"}
+        return tuple(named.items())
 
     def _check_names(self, title: str) -> None:
         kinds = [
@@ -202,17 +217,37 @@ class Family(metaclass=_Built):
     def _term(self, name: str, method: Callable, mark: Mark) -> Term:
         if name == "data":
             raise LcpinnError("a term cannot be called 'data': that is the term of lc.Data")
-        arguments = self._bind(name, method, ("output", "derivative", "coordinate", "parameter"))
+        allowed = ("output", "derivative", "coordinate", "parameter")
         if mark.faces is None:
-            return Term(name, method, arguments, (), "interior")
+            return Term(name, method, self._bind(name, method, allowed), (), "interior")
+        arguments = self._bind(name, method, (*allowed, "normal"))
         try:
-            faces = tuple(self.domain.face(c, v) for c, v in mark.faces or self._every_face())
+            faces = self._places(mark)
         except LcpinnError as error:
             raise LcpinnError(f"term {name!r} of {type(self).__name__}: {error}") from None
         if not faces:
             raise LcpinnError(f"term {name!r} of {type(self).__name__}: the domain has no faces")
-        where = " ".join(f"{face.name}={short(face.value)}" for face in faces)
+        where = " ".join(map(place_label, faces))
         return Term(name, method, arguments, faces, where)
+
+    def _places(self, mark: Mark) -> tuple[Face | Part, ...]:
+        """The faces and parts of the boundary that a mark names."""
+        domain, wanted = self.domain, mark.faces or ()
+        if isinstance(domain, Box):
+            whole = not wanted and not mark.shapes
+            for shape in mark.shapes:
+                if shape != domain:
+                    raise LcpinnError(f"{shape!r} makes no boundary of the domain, {domain!r}")
+                whole = True
+            return tuple(domain.face(c, v) for c, v in (self._every_face() if whole else wanted))
+        if not wanted and not mark.shapes:
+            return (domain.boundary(),)
+        names = {shape: name for name, shape in self._shapes()}
+        parts = [domain.part(shape, names.get(shape, repr(shape))) for shape in mark.shapes]
+        places = (*parts, *(domain.face(c, v) for c, v in wanted))
+        for place in places:
+            domain.check_boundary(place, place_label(place))
+        return places
 
     def _every_face(self) -> list[tuple[str, float]]:
         domain = self.domain
@@ -260,10 +295,28 @@ class Family(metaclass=_Built):
             parsed = parse_derivative(name, self.outputs, domain.names)
             if parsed is not None and (name in self.outputs or "derivative" in allowed):
                 return Argument(name, "output", self.outputs.index(parsed[0]), parsed[1])
+        if "normal" in allowed and (along := self._normal(name)) is not None:
+            return along
         raise LcpinnError(self._unknown(owner, name, allowed))
+
+    def _normal(self, name: str) -> Argument | None:
+        """`u_n`, the derivative along the outward normal, and its components `n_x`."""
+        first, _, last = name.rpartition("_")
+        if first == "n" and last in self.domain.names:
+            return Argument(name, "normal", self.domain.names.index(last))
+        if last == "n" and first in self.outputs:
+            slopes = tuple(tuple(int(i == j) for j in range(self.domain.dim))
+                           for i in range(self.domain.dim))  # fmt: skip
+            return Argument(name, "normal derivative", self.outputs.index(first), slopes)
+        return None
 
     def _unknown(self, owner: str, name: str, allowed: Sequence[str]) -> str:
         title, coordinates = type(self).__name__, ", ".join(self.domain.names)
+        if "derivative" in allowed and self._normal(name) is not None:
+            return (
+                f"{owner!r} of {title} asks for {name!r}, but there is a normal on the boundary "
+                "only: mark it with @lc.on(...)"
+            )
         output = next((o for o in self.outputs if name.startswith(o + "_")), None)
         if output is not None and "derivative" in allowed:
             axis = name.removeprefix(output + "_")
@@ -390,7 +443,11 @@ class Family(metaclass=_Built):
         held = {name: set() for name in self.domain.names if name not in self.domain.periodic}
         for term in self.all_terms.values():
             for face in term.faces:
-                held[face.name].add(face.value)
+                if isinstance(face, Face):
+                    held[face.name].add(face.value)
+                    continue
+                for name in {n for surface in face.surfaces for n in surface.names} & held.keys():
+                    held[name] |= set(self.domain.ranges[name])
         return any(len(ends) == 1 for ends in held.values())
 
     def is_linear(self) -> bool:
@@ -405,8 +462,9 @@ class Family(metaclass=_Built):
         terms = [t for t in self.all_terms.values() if not t.faces and t.name != "data"]
         rng = np.random.default_rng(0)
         with double():
-            point = jnp.asarray(self.domain.from_unit(rng.uniform(0.2, 0.8, self.domain.dim)))
-            lam = jnp.asarray(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
+            unit = rng.uniform(0.2, 0.8, (1, self.domain.dim))
+            lam = np.array(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
+            point, lam = jnp.asarray(self.domain.place(unit, lam[None])[0]), jnp.asarray(lam)
             for term in terms:
                 orders = self.orders([term])
                 a, b = (
@@ -444,16 +502,30 @@ class Family(metaclass=_Built):
         raw = jnp.asarray(rng.normal(size=(8, len(orders), len(self.outputs))))
         parameters = self.parameters.sobol(8)
 
-        def residual(coefficients: Array, point: Array, lam: Array) -> Array:
-            return term.residual(self.impose(coefficients, point, lam, orders), orders, point, lam)
+        def residual(coefficients: Array, point: Array, lam: Array, normal: Array) -> Array:
+            series = self.impose(coefficients, point, lam, orders)
+            return term.residual(series, orders, point, lam, normal=normal)
 
         # One small program for all faces: traced piece by piece this would take seconds.
         run = jax.jit(jax.vmap(residual), compiler_options={"xla_backend_optimization_level": 0})
         for face in term.faces:
-            values = np.asarray(run(raw, self.domain.sobol(8, face=face), parameters))
+            places = self.domain.sobol(8, face=face, parameters=parameters)
+            normals = self.domain.normals(places, parameters, (face,))
+            values = np.asarray(run(raw, places, parameters, normals))
             if not np.all(np.abs(values) < 1e-10):
                 return False
         return True
+
+
+def place_label(place: Face | Part) -> str:
+    """A face or a part of the boundary as a person would name it."""
+    if isinstance(place, Part):
+        return place.label
+    return (
+        f"{place.name}={short(place.value)}"
+        if isinstance(place.value, float)
+        else (f"{place.name}={getattr(place.value, '__name__', place.value)}")
+    )
 
 
 _HOOKS: dict[str, tuple[str, ...]] = {

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
@@ -84,7 +85,13 @@ def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> N
     if twice:
         raise LcpinnError(f"{twice} is there twice: every setting and seed is trained once")
     for protocol, _ in members:
-        free = protocol.view(family).parameters.free
+        view = protocol.view(family)
+        free, domain = view.parameters.free, view.domain
+        moving = () if isinstance(domain, Box) else domain.shape.parameters
+        if any(name in protocol.at for name in moving):
+            raise LcpinnError(
+                f"the domain depends on {', '.join(moving)}: train its settings one by one"
+            )
         if protocol.at and free:
             raise LcpinnError(
                 f"a batch holds every coefficient or none: at {protocol.setting}, "

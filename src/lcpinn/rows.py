@@ -23,6 +23,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
 from lcpinn.network.contract import Lambda, Network, Params
 from lcpinn.sampling import Batch, Points
+from lcpinn.term import Term
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
@@ -94,14 +95,7 @@ class Problem:
             points, orders = batch[where], self.family.orders(terms)
             series = self.outputs(params, points, orders)
             for term in terms:
-
-                def at(s: Array, p: Array, lam: Array, o: Array, term=term, orders=orders) -> Array:
-                    return term.residual(s, orders, p, lam, o)
-
-                over = jax.vmap(jax.vmap(at, (1, 0, None, 0)), (1, 0, 0, 0))
-                residuals[term.name] = over(
-                    series, points.coordinates, points.parameters, points.observed
-                )
+                residuals[term.name] = pointwise(term, series, orders, points)
         return residuals
 
     def term_losses(
@@ -182,6 +176,16 @@ class Problem:
         if family.features is not None:
             return lambda point, lam: family.call("features", point, lam)
         return lambda point, lam: _embed(family, point)
+
+
+def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Array:
+    """A term's components (l, n, c) at every point; series is (len(orders), l, n, outputs)."""
+
+    def at(s: Array, p: Array, lam: Array, o: Array, n: Array | None) -> Array:
+        return term.residual(s, orders, p, lam, o, n)
+
+    over = jax.vmap(jax.vmap(at, (1, 0, None, 0, 0)), (1, 0, 0, 0, 0))
+    return over(series, points.coordinates, points.parameters, points.observed, points.normals)
 
 
 # -- Rows under a weighting, and their Jacobian --------------------------------------------------

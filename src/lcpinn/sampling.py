@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.domain import Face
+from lcpinn.domain import Face, Part
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.quadrature import tensor, unit_gauss, unit_sobol
@@ -31,6 +31,7 @@ class Points(NamedTuple):
     weights: Float[Array, "l m"]
     quadrature: Float[Array, "l n"]
     observed: Float[Array, "l n outputs"]
+    normals: Float[Array, "l n dim"] | None = None  # where a term asks for them
 
 
 Batch = dict[str, Points]
@@ -67,9 +68,11 @@ def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Ba
             batch[where] = _data_points(family, group_key, dtype)
             continue
         sub = jax.random.split(group_key, sampling.num_lambda)
-        points = jax.vmap(lambda k, terms=terms: _random(family, terms[0], sampling, k, dtype))(sub)
+        points = jax.vmap(
+            lambda k, lam, terms=terms: _random(family, terms[0], sampling, k, dtype, lam)
+        )(sub, parameters)
         batch[where] = _points(points, parameters, weights, dtype)
-    return batch
+    return with_normals(family, batch)
 
 
 def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
@@ -89,6 +92,19 @@ def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
             raise LcpinnError(
                 f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation"
             )
+    return with_normals(family, batch)
+
+
+def with_normals(family: Family, batch: Batch) -> Batch:
+    """The batch with outward normals wherever a term asks for them."""
+    asking = [w for w, terms in family.groups.items() if any(t.asks_normals for t in terms)]
+    for where in asking:
+        points, faces = batch[where], family.groups[where][0].faces
+        lam = jnp.broadcast_to(
+            points.parameters[:, None], (*points.coordinates.shape[:2], family.parameters.dim)
+        )
+        normals = family.domain.normals(points.coordinates, lam, faces, jnp)
+        batch[where] = points._replace(normals=normals)
     return batch
 
 
@@ -100,18 +116,21 @@ def _draw_lambda(family: Family, key: Array, num: int, dtype: DTypeLike) -> tupl
     return parameters, family.weights.sample(second, num, dtype)
 
 
-def _faces(term: Term, sampling: Sampling) -> tuple[tuple[Face | None, ...], int]:
+def _faces(term: Term, sampling: Sampling) -> tuple[tuple[Face | Part | None, ...], int]:
     """The faces that a term's points lie on, and how many points each gets."""
     if not term.faces:
         return (None,), sampling.interior
     return term.faces, max(1, sampling.face // len(term.faces))
 
 
-def _random(family: Family, term: Term, sampling: Sampling, key: Array, dtype: DTypeLike) -> Array:
+def _random(
+    family: Family, term: Term, sampling: Sampling, key: Array, dtype: DTypeLike, lam: Array
+) -> Array:
     faces, num = _faces(term, sampling)
     keys = jax.random.split(key, len(faces))
     parts = [
-        family.domain.random(k, num, face=f, dtype=dtype) for k, f in zip(keys, faces, strict=True)
+        family.domain.random(k, num, face=f, dtype=dtype, parameters=lam)
+        for k, f in zip(keys, faces, strict=True)
     ]
     return jnp.concatenate(parts)
 
@@ -119,13 +138,10 @@ def _random(family: Family, term: Term, sampling: Sampling, key: Array, dtype: D
 def _gauss(family: Family, term: Term, sampling: Sampling, dtype: DTypeLike) -> Points:
     parameters, weights, mass = _lambda_nodes(family, sampling)
     faces, num = _faces(term, sampling)
-    rules = [family.domain.gauss(num, face=f) for f in faces]
-    points = np.concatenate([p for p, _ in rules])
+    rules = [family.domain.rule(num, parameters, f, sampling.seed + i) for i, f in enumerate(faces)]
+    points = np.concatenate([p for p, _ in rules], axis=1)
     quadrature = np.concatenate([w for _, w in rules]) / len(rules)
-    shape = (len(parameters), *points.shape)
-    return _points(
-        np.broadcast_to(points, shape), parameters, weights, dtype, np.outer(mass, quadrature)
-    )
+    return _points(points, parameters, weights, dtype, np.outer(mass, quadrature))
 
 
 def _lambda_nodes(family: Family, sampling: Sampling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,17 +160,18 @@ def _lambda_nodes(family: Family, sampling: Sampling) -> tuple[np.ndarray, np.nd
 def _sobol(family: Family, term: Term, sampling: Sampling, seed: int, dtype: DTypeLike) -> Points:
     faces, num = _faces(term, sampling)
     total = num * sampling.num_lambda * len(faces)
-    parts = [
-        family.domain.sobol(num * sampling.num_lambda, seed + i, face=f)
-        for i, f in enumerate(faces)
-    ]
     parameters = family.parameters.sobol(total, seed + 101)
     weights = np.zeros((total, 0))
     if family.weights is not None:
         weights = family.weights.sobol(total, seed + 202)
     # Two Sobol sets of different seeds are paired at random, so that they are jointly uniform.
     order = np.random.default_rng(seed).permutation(total)
-    return _points(np.concatenate(parts)[:, None], parameters[order], weights[order], dtype)
+    parameters, weights = parameters[order], weights[order]
+    parts = [
+        family.domain.sobol(len(lam), seed + i, face=f, parameters=lam)
+        for i, (f, lam) in enumerate(zip(faces, np.split(parameters, len(faces)), strict=True))
+    ]
+    return _points(np.concatenate(parts)[:, None], parameters, weights, dtype)
 
 
 def _collocation(
@@ -168,11 +185,11 @@ def _collocation(
 
 
 def _joint(
-    family: Family, face: Face | None, num: int, seed: int
+    family: Family, face: Face | Part | None, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points on a face or inside, with their parameters and weights."""
     domain, prior, weights = family.domain, family.parameters, family.weights
-    free = domain.dim - (face is not None)
+    free = domain.unit_dim(face)
     loose = [name in prior.free for name in prior.names]
     inner = 0 if weights is None else weights.unit_dim
     if sum(loose) == 1 and inner == 0 and free <= 1:
@@ -184,13 +201,9 @@ def _joint(
     coordinates, varied, rest = np.split(unit, [free, free + sum(loose)], axis=1)
     knobs = np.full((len(unit), prior.dim), 0.5)
     knobs[:, loose] = varied
-    if face is not None:
-        coordinates = np.insert(coordinates, domain.names.index(face.name), 0.0, axis=1)
-    points = np.array(domain.from_unit(coordinates))
-    if face is not None:
-        points[:, domain.names.index(face.name)] = face.value
     # Polynomials in lambda are least certain at its ends: rows lie denser there.
     parameters = np.asarray(prior.from_unit((1 - np.cos(np.pi * knobs)) / 2))
+    points = domain.place(coordinates, parameters, face, seed)
     if face is None and family.collocate is not None:
         points = np.array(_placed(family, points, parameters))
     if weights is None:
@@ -210,8 +223,8 @@ def _tensor_rule(num: int, free: int) -> np.ndarray:
 def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
     """Random interior points, each with a lambda of its own (traceable): candidates for redraws."""
     first, second = jax.random.split(key)
-    points = family.domain.random(first, num, dtype=dtype)
     parameters, weights = _draw_lambda(family, second, num, dtype)
+    points = family.domain.random(first, num, dtype=dtype, parameters=parameters)
     if family.collocate is not None:
         points = _placed(family, points, parameters)
     return _points(points[:, None], parameters, weights, dtype)

@@ -27,6 +27,7 @@ from lcpinn.spectral.linearisation import Linearisation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from xarray import Dataset
 
     from lcpinn.explorer import Program
     from lcpinn.inverse import Fit, Forward, Sigma
@@ -39,7 +40,8 @@ class Solution:
 
     `solution(x=..., k=...)` broadcasts its arguments like NumPy and returns an array, or a dict by
     output name where the family has several outputs. A network conditioned on loss weights answers
-    with the mean over `shots` draws of them, or one slice with `weights={...}`.
+    with the mean over `shots` draws of them, or one slice with `weights={...}`. Outside of a shape
+    the answer is nan.
     """
 
     def __init__(self, family: Family, protocol: Protocol, params: Params, run: Mapping[str, Any]):
@@ -50,6 +52,22 @@ class Solution:
     def __repr__(self) -> str:
         how = " at ".join(filter(None, (self.protocol.name, self.protocol.setting)))
         return f"<solution of {self.family.name}: {self.num_params} parameters, {how}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the line, the verdict where there is one, and the picture."""
+        import base64
+        import html
+        import io
+
+        from lcpinn.plot.overview import figure
+
+        data = io.BytesIO()
+        figure(self).savefig(data, format="png", dpi=110)
+        picture = base64.b64encode(data.getvalue()).decode()
+        verdict = getattr(self, "verdict", None)
+        lines = [repr(self), *(() if verdict is None else (str(verdict),))]
+        text = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+        return f'{text}<img alt="the solution" src="data:image/png;base64,{picture}">'
 
     @property
     def num_params(self) -> int:
@@ -207,6 +225,17 @@ class Solution:
 
         return to_arrays(self, path)
 
+    def to_xarray(self, **named: Any) -> Dataset:
+        """The solution over a grid, as an xarray Dataset with named dimensions.
+
+        `solution.to_xarray(x=101, y=101, r=[0.2, 0.4])`: a coordinate as a number of points or its
+        values (default: a grid over its range), a coefficient as a value or several. Outside of a
+        shape values are NaN.
+        """
+        from lcpinn.fields import to_xarray
+
+        return to_xarray(self, **named)
+
     def plot(
         self,
         what: str = "solution",
@@ -254,6 +283,9 @@ class Solution:
                 empty = np.zeros((0, len(self.family.outputs)))
                 return empty, empty, shape
             mean, deviation = self._run(points, parameters, draws)
+        outside = ~self.family.domain.covers(points, parameters)
+        if outside.any():
+            mean[outside] = deviation[outside] = np.nan
         return mean, deviation, shape
 
     def _read(self, named: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
@@ -440,7 +472,7 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
 
     Nothing in the file is run: it holds arrays and names.
     """
-    from lcpinn.families import FAMILIES
+    from lcpinn.families import BUILT_IN
 
     path = Path(path)
     if path.is_dir():
@@ -450,12 +482,12 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
     if family is not None and not isinstance(family, Family):
         raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
     if family is None:
-        if held["name"] not in FAMILIES:
+        if held["name"] not in BUILT_IN:
             raise LcpinnError(
                 f"{path} is a model of {held['class']}, which is not built in; pass the family "
                 "that it was trained for (family=... in Python, --family file.py:Class)"
             )
-        family = FAMILIES[held["name"]]()
+        family = BUILT_IN[held["name"]]()
     protocol: Protocol = from_plain(header["protocol"])
     family = protocol.view(family)
     expected = signature(family)

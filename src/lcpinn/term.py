@@ -10,17 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.domain import Face
+from lcpinn.domain import Face, Part
+from lcpinn.errors import LcpinnError
 from lcpinn.jet import MultiIndex, Orders, factorial
+from lcpinn.shape import Shape
 
 # -- Marks that turn a method into a term --------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a term holds: inside the domain (None), or on faces; no face named means all."""
+    """Where a term holds: inside the domain (None), on faces, or on the boundary that shapes make.
 
-    faces: tuple[tuple[str, float], ...] | None
+    Neither faces nor shapes means the whole boundary.
+    """
+
+    faces: tuple[tuple[str, Any], ...] | None
+    shapes: tuple[Shape, ...] = ()
 
 
 def interior(method: Callable) -> Callable:
@@ -29,18 +35,28 @@ def interior(method: Callable) -> Callable:
     return method
 
 
-def on(**faces: float | Sequence[float]) -> Callable[[Callable], Callable]:
+def on(*shapes: Shape, **faces: float | str | Sequence[float]) -> Callable[[Callable], Callable]:
     """The method's residual vanishes on faces: `@on(t=0.0)`, or both with `@on(x=(0.0, 1.0))`.
 
-    `@on()` names none and means every face of the domain.
+    `@on(hole)` is the part of the domain's boundary that this shape makes, and `@on()` all of it.
     """
-    pairs = tuple((name, float(v)) for name, value in faces.items() for v in np.atleast_1d(value))
+    for shape in shapes:
+        if not isinstance(shape, Shape):
+            raise LcpinnError(f"@lc.on({shape!r}): name a shape, or a face such as x=0.0")
+    pairs = tuple((name, v) for name, value in faces.items() for v in _ends(value))
 
     def mark(method: Callable) -> Callable:
-        method._lcpinn_mark = Mark(pairs)  # pyright: ignore[reportFunctionMemberAccess]
+        method._lcpinn_mark = Mark(pairs, shapes)  # pyright: ignore[reportFunctionMemberAccess]
         return method
 
     return mark
+
+
+def _ends(value: Any) -> tuple[Any, ...]:
+    """The values of a coordinate on its faces: numbers, or whatever the box has for an end."""
+    if isinstance(value, str) or callable(value):
+        return (value,)
+    return tuple(float(v) for v in np.atleast_1d(value))
 
 
 # -- Terms, once their names are bound -----------------------------------------------------------
@@ -51,7 +67,7 @@ class Argument:
     """One argument of a user's method: what kind of name it is and where to find it."""
 
     name: str
-    kind: str  # output | coordinate | parameter | point | observed
+    kind: str  # output | coordinate | parameter | point | observed | normal | normal derivative
     position: int = 0
     indices: tuple[MultiIndex, ...] = ()
 
@@ -63,12 +79,17 @@ class Term:
     name: str
     function: Callable[..., Any]
     arguments: tuple[Argument, ...]
-    faces: tuple[Face, ...]
+    faces: tuple[Face | Part, ...]
     where: str
 
     @property
     def indices(self) -> tuple[MultiIndex, ...]:
         return tuple(i for a in self.arguments for i in a.indices)
+
+    @property
+    def asks_normals(self) -> bool:
+        """Whether an argument is a component of the normal, or a derivative along it."""
+        return any(a.kind.startswith("normal") for a in self.arguments)
 
     def residual(
         self,
@@ -77,14 +98,17 @@ class Term:
         point: Array,
         parameters: Array,
         observed: Array | None = None,
+        normal: Array | None = None,
     ) -> Array:
         """The residual's components at one point; series is (len(orders), outputs)."""  # fmt: skip
-        values = [lookup(a, series, orders, point, parameters, observed) for a in self.arguments]
+        values = [
+            lookup(a, series, orders, point, parameters, observed, normal) for a in self.arguments
+        ]
         return components(self.function(*values))
 
 
 def lookup(argument: Argument, series: Array, orders: Orders, point: Array, parameters: Array,
-            observed: Array | None) -> Array:  # fmt: skip
+            observed: Array | None, normal: Array | None = None) -> Array:  # fmt: skip
     match argument.kind:
         case "output":
             total = 0.0
@@ -99,6 +123,14 @@ def lookup(argument: Argument, series: Array, orders: Orders, point: Array, para
         case "observed":
             assert observed is not None
             return observed[argument.position]
+        case "normal":
+            assert normal is not None
+            return normal[argument.position]
+        case "normal derivative":
+            assert normal is not None
+            rows = [orders.indices.index(index) for index in argument.indices]
+            slopes = [series[row, argument.position] for row in rows]
+            return sum((n * s for n, s in zip(normal, slopes, strict=True)), jnp.zeros(()))
         case _:
             return point
 

@@ -22,7 +22,8 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
     Terms are run at random points and at the corners of everything, traced, differentiated, and
     fed with the exact solution, which should leave nothing; whether they determine one solution is
     found out at a few settings, and a picture of what they leave free is left beside. Exit code 1
-    if a check fails.
+    if a check fails. Of a domain that is no box a picture is drawn, with its named boundaries at
+    three lambda.
 
     \b
     lcpinn check my_pde.py:MyFamily
@@ -44,6 +45,13 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
         tables.show_findings(stdout(), found, findings)
         if picture is not None:
             stdout().print(f"{picture}: a function that the page leaves free", markup=False)
+        from lcpinn.domain import Box
+
+        if not isinstance(found.domain, Box):
+            from lcpinn.plot import domain_picture
+
+            picture = domain_picture(found, Path(f"{found.name}-domain.png"))
+            stdout().print(f"the domain with its boundaries: {picture}")
     if not passed:
         raise typer.Exit(1)
 

@@ -34,11 +34,11 @@ def families(
     lcpinn families --protocols               which method applies where
     lcpinn families helmholtz-1d --protocols  what each gets: network, points...
     """
-    from lcpinn.families import FAMILIES
+    from lcpinn.families import BUILT_IN
 
     with blaming(family):
         if family is None:
-            known = {name: make() for name, make in FAMILIES.items()}
+            known = {name: make() for name, make in BUILT_IN.items()}
         else:
             found = find_family(family)
             known = {found.name: found}

@@ -3,6 +3,7 @@
 const network = lcpinnRun.load(data.program);
 const patient = lcpinnRun.load(data.program); // for the picture that is computed in pieces
 const exact = data.exact && lcpinnRun.load(data.exact);
+const level = data.level && lcpinnRun.load(data.level); // positive outside of the shape
 const reference = data.reference && lcpinnRun.decode(data.reference);
 
 const SMOOTH = 40; // milliseconds that a redraw may take while a slider moves
@@ -80,6 +81,31 @@ function sampledTruth(grid) {
   return out;
 }
 
+// Values of the level function, and the same grid's values without those outside of the shape.
+function levelAt(grid) {
+  if (!level) return null;
+  const out = new Float64Array(grid.count);
+  level.set({ parameters: state.parameters, weights: [] });
+  level.fill(grid.points, 0, grid.count, out);
+  return out;
+}
+
+function masked(grid, levels, values) {
+  if (!levels || !values) return values;
+  const size = coordinates.reduce((most, c) => Math.max(most, c.high - c.low), 0);
+  for (let n = 0; n < grid.count; n++) {
+    if (levels[n] > 1e-6 * size) values.fill(NaN, n * outputs.length, (n + 1) * outputs.length);
+  }
+  return values;
+}
+
+// What is shown of a grid: the network's values and the truth, inside, and where that is.
+function shownOn(grid, values, preview) {
+  const levels = levelAt(grid);
+  const truth = masked(grid, levels, truthAt(grid));
+  return { grid, values: masked(grid, levels, values), truth, levels, preview };
+}
+
 // One output of values that are row by row.
 function column(values, output) {
   const out = new Array(values.length / outputs.length);
@@ -114,7 +140,7 @@ function computed(counts) {
   const spent = performance.now() - begun;
   if (spent > 2) speed = 0.5 * speed + (0.5 * work(counts)) / spent;
   const preview = counts.some((n, i) => n < data.grid.counts[i]);
-  return { grid, values, truth: truthAt(grid), preview };
+  return shownOn(grid, values, preview);
 }
 
 // To be called whenever the values are no longer those of the controls.
@@ -148,7 +174,7 @@ async function refine(mine) {
     if (mine !== job) return;
     until = performance.now() + PIECE;
   }
-  current = { grid, values, truth: truthAt(grid), preview: false };
+  current = shownOn(grid, values, false);
   show();
 }
 

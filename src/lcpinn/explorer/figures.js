@@ -78,11 +78,11 @@ function tenTo(e) {
 }
 
 function largest(values) {
-  return values.reduce((m, v) => Math.max(m, v), -Infinity);
+  return values.reduce((m, v) => (v > m ? v : m), -Infinity); // what is no number is passed over
 }
 
 function smallest(values) {
-  return values.reduce((m, v) => Math.min(m, v), Infinity);
+  return values.reduce((m, v) => (v < m ? v : m), Infinity);
 }
 
 // A logarithmic axis from one whole decade to another.
@@ -146,6 +146,24 @@ function heatmap(grid, z, colorscale, hover, colorbar = {}) {
   };
 }
 
+// The boundary of a shape: where its level function vanishes.
+function outline(grid, levels) {
+  if (!levels) return [];
+  const ny = grid.axes[1].length;
+  const row = (j) => grid.axes[0].map((_, i) => levels[i * ny + j]);
+  return [{
+    type: "contour",
+    x: grid.axes[0],
+    y: grid.axes[1],
+    z: grid.axes[1].map((_, j) => row(j)),
+    autocontour: false,
+    contours: { start: 0, end: 0, size: 1, coloring: "none" },
+    line: { color: css("--ink"), width: 1.5 },
+    showscale: false,
+    hoverinfo: "skip",
+  }];
+}
+
 function imageLayout(vary, more = {}) {
   const [a, b] = vary.map((d) => coordinates[d]);
   const ratio = (b.high - b.low) / (a.high - a.low);
@@ -168,7 +186,7 @@ function errorMap(grid, values, truth) {
 }
 
 function drawImage() {
-  const { grid, values, truth } = current;
+  const { grid, values, truth, levels } = current;
   const mine = column(values, state.output);
   const its = truth && column(truth, state.output);
   const name = pretty(outputs[state.output]);
@@ -179,11 +197,11 @@ function drawImage() {
       : heatmap(grid, plain(), "Viridis", `${literal(name)} %{z:.6g}`);
   const over = grid.vary.map((d) => coordinates[d].name).join(" and ");
   const layout = imageLayout(grid.vary, { shapes: cursor() });
-  draw("image", [trace], layout, `${state.shown}: ${name} over ${over}`);
+  draw("image", [trace, ...outline(grid, levels)], layout, `${state.shown}: ${name} over ${over}`);
   if (figures.errors) {
     const { trace: errors, top } = errorMap(grid, mine, its);
     const words = `absolute error of ${name} over ${over}, at most ${errorText(top)}`;
-    draw("errors", [errors], imageLayout(grid.vary), words);
+    draw("errors", [errors, ...outline(grid, levels)], imageLayout(grid.vary), words);
   }
 }
 
@@ -213,9 +231,9 @@ function drawSlice() {
   axes[time] = [instant()];
   axes[space] = nodes(coordinates[space], data.grid.slice);
   const grid = gridOf([0, 1], axes);
-  const values = column(evaluate(grid), state.output);
-  const truths = truthAt(grid);
-  const truth = truths && column(truths, state.output);
+  const shown = shownOn(grid, evaluate(grid), false);
+  const values = column(shown.values, state.output);
+  const truth = shown.truth && column(shown.truth, state.output);
   drawCurve("slice", axes[space], values, truth, coordinates[space].name);
   figures.slice.small.textContent = equal("t", instant());
   if (truth) {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lcpinn.errors import LcpinnError
-from lcpinn.explorer.program import Program, encode, of_exact, of_solution
+from lcpinn.explorer.program import Program, encode, of_exact, of_level, of_solution
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
 from lcpinn.quadrature import tensor
@@ -100,6 +100,7 @@ def contents(
     """Everything that `page.js` needs, as plain JSON."""
     family, notes = solution.family, []
     program = of_solution(solution)
+    level = of_level(family)
     grid = _grid(family)
     exact, reference = _truth(family, grid, notes)
     work = program.cost * math.prod(grid["counts"]) * (1 if family.weights is None else DRAWS)
@@ -118,6 +119,7 @@ def contents(
         "grid": grid,
         "program": program.to_json(),
         "cost": program.cost,
+        "level": None if level is None else level.to_json(),
         "exact": None if exact is None else exact.to_json(),
         "reference": None if reference is None else encode(reference),
         "certificate": _certificate(solution, settings),

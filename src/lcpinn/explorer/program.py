@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.explorer.builder import Builder
 from lcpinn.explorer.operations import Operation, compute
@@ -177,6 +178,20 @@ def of_exact(family: Family, points: int = POINTS) -> Program:
 
     def function(points: Any, parameters: Any, _: Any) -> Any:
         return jax.vmap(lambda p: family.call("exact", p, parameters))(points)
+
+    return trace(
+        function, points=points, coordinates=family.domain.dim, parameters=family.parameters.dim
+    )
+
+
+def of_level(family: Family, points: int = POINTS) -> Program | None:
+    """The program that says what is outside of a shape: positive there. None for a box."""
+    if isinstance(family.domain, Box):
+        return None
+    level = family.domain.traced_level
+
+    def function(points: Any, parameters: Any, _: Any) -> Any:
+        return jax.vmap(lambda p: level(p, parameters))(points)[:, None]
 
     return trace(
         function, points=points, coordinates=family.domain.dim, parameters=family.parameters.dim

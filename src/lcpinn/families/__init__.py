@@ -1,4 +1,4 @@
-"""The families of the paper, by the names that the command line and the results use."""
+"""Built-in families, by the names that the command line and the results use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from functools import partial
 
 from lcpinn.families.buckley_leverett import BuckleyLeverett
 from lcpinn.families.burgers import Burgers
+from lcpinn.families.cylinder import Cylinder
+from lcpinn.families.four_holes import FourHoles
 from lcpinn.families.helmholtz import Helmholtz
+from lcpinn.families.pipes import Pipes
 from lcpinn.families.schrodinger import Schrodinger
 from lcpinn.family import Family
 
@@ -20,4 +23,24 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "buckley-leverett": BuckleyLeverett,
 }
 
-__all__ = ["FAMILIES", "BuckleyLeverett", "Burgers", "Helmholtz", "Schrodinger"]
+# On domains that are no boxes; those above are the paper's.
+ON_SHAPES: dict[str, Callable[[], Family]] = {
+    "pipes": Pipes,
+    "cylinder": Cylinder,
+    "four-holes": FourHoles,
+}
+
+BUILT_IN = {**FAMILIES, **ON_SHAPES}
+
+__all__ = [
+    "BUILT_IN",
+    "FAMILIES",
+    "ON_SHAPES",
+    "BuckleyLeverett",
+    "Burgers",
+    "Cylinder",
+    "FourHoles",
+    "Helmholtz",
+    "Pipes",
+    "Schrodinger",
+]

@@ -202,7 +202,11 @@ class Judgement:
             )
 
     def _about_places(self) -> Iterator[str]:
-        domain, outside = self.family.domain, np.zeros(len(self.data.points), bool)
+        domain = self.family.domain
+        # A hole is where it is at the coefficients that fit best.
+        whole = self.data.known.copy()
+        whole[:, self.data.free] = self._settings(self.best.unit[None])[0]
+        outside = ~domain.covers(self.data.points, whole)
         for name, column in zip(domain.names, self.data.points.T, strict=True):
             low, high = domain.ranges[name]
             slack = ROUNDING * max(abs(low), abs(high))

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from lcpinn.errors import LcpinnError
 from lcpinn.plot import certificate, error, loss, overview, solution, spread
+from lcpinn.plot.outline import domain_picture
 from lcpinn.plot.style import COLOURS, FORMATS, save
 from lcpinn.plot.values import Settings
 from lcpinn.solution import Solution
@@ -21,6 +22,7 @@ __all__ = [
     "PICTURES",
     "applying",
     "certificate",
+    "domain_picture",
     "draw",
     "overview",
     "reason_against",

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import dense_values, grid_values, true_errors
+from lcpinn.plot.outline import outline
 from lcpinn.plot.solution import label_curves
 from lcpinn.plot.style import (
     COLOURS,
@@ -118,6 +119,7 @@ def _field_and_time(solution: Solution, lam: np.ndarray) -> Figure:
     rows = drawn.subplots(len(family.outputs), 1 + timed, squeeze=False)
     for i, axes in enumerate(rows):
         field(axes[0], plane, gaps[:, i], f"absolute error of {symbol(family.outputs[i])}")
+        outline(axes[0], family, plane, lam)
         if timed:
             over_time(axes[1], solution, plane, lam, i)
     return drawn
@@ -143,8 +145,9 @@ def over_time(
     )
     if plane.across != "t":
         value, truth = value.T, truth.T
+    truth = np.where(np.isnan(value), 0.0, truth)  # outside of the shape nothing is compared
     size = np.linalg.norm(truth, axis=1)
-    error = np.linalg.norm(value - truth, axis=1) / np.where(size > 0, size, 1)
+    error = np.linalg.norm(np.nan_to_num(value) - truth, axis=1) / np.where(size > 0, size, 1)
     instants = np.linspace(*family.domain.ranges["t"], ACROSS)
     axis.plot(instants, np.where(error > 1e-17, error, np.nan), **line(0))
     axis.set(
@@ -168,6 +171,8 @@ def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
         for i, plane in enumerate(shown_planes):
             part, row = parts[output * len(shown_planes) + i], [gap[:, output] for gap in gaps[i]]
             axes = _field_row(part, plane, row, scale, symbol(name))
+            for axis, lam in zip(axes, chosen, strict=True):
+                outline(axis, family, plane, lam)
             if part is parts[0] and family.parameters.dim:
                 for axis, lam in zip(axes, chosen, strict=True):
                     axis.set_title(setting(family.parameters.names, lam))

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from lcpinn.plot import error as errors
 from lcpinn.plot import solution as solutions
+from lcpinn.plot.outline import outline
 from lcpinn.plot.style import above, in_style, save, setting, symbol
 from lcpinn.plot.values import choose, gap_at, known, outputs_at, planes
 from lcpinn.solution import Solution
@@ -36,9 +37,11 @@ def figure(solution: Solution) -> Figure:
         plane, lam = planes(family)[0], choose(solution, (), most=1)[0]
         name = symbol(family.outputs[0])
         solutions.field(axes[0], plane, outputs_at(solution, plane.points, lam)[:, 0], name)
+        outline(axes[0], family, plane, lam)
         if known(family):
             gap = gap_at(solution, plane.points, lam)[:, 0]
             errors.field(axes[1], plane, gap, f"absolute error of {name}")
+            outline(axes[1], family, plane, lam)
         if family.parameters.dim:
             axes[0].set_title(setting(family.parameters.names, lam))
     if over:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from lcpinn.plot.outline import outline
 from lcpinn.plot.style import (
     DOUBLE,
     SINGLE,
@@ -102,6 +103,7 @@ def _fields_beside_slices(solution: Solution, lam: np.ndarray) -> Figure:
     rows = drawn.subplots(len(family.outputs), 2, squeeze=False, width_ratios=(1.15, 1))
     for i, (field_axis, slice_axis) in enumerate(rows):
         field(field_axis, plane, values[:, i], f"{symbol(family.outputs[i])}")
+        outline(field_axis, family, plane, lam)
         slices(slice_axis, solution, lam, i)
         above(slice_axis)
         if family.parameters.dim:
@@ -150,6 +152,8 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
         scales = _scales(rows)
         for plane, row in zip(shown_planes, rows, strict=True):
             axes = _field_row(next(parts), plane, row, scales, symbol(name))
+            for axis, lam in zip(axes, chosen, strict=True):
+                outline(axis, family, plane, lam)
             for axis, lam in zip(axes, chosen, strict=True) if first else ():
                 axis.set_title(setting(family.parameters.names, lam))
             first = False
@@ -161,7 +165,7 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
 def _scales(rows: Sequence[Sequence[np.ndarray]]) -> list[Scale]:
     """One colour scale for all, or one for each column where their sizes differ too much."""
     columns = list(zip(*rows, strict=True))
-    sizes = [max(float(np.abs(values).max()) for values in column) for column in columns]
+    sizes = [max(float(np.nanmax(np.abs(values))) for values in column) for column in columns]
     every = [values for row in rows for values in row]
     if max(sizes) <= COMPARABLE * min(sizes):
         return [linear_scale(*every)]

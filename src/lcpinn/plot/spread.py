@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import arguments, dense_values, evaluation_points, relative_error
 from lcpinn.plot import error
+from lcpinn.plot.outline import outline
 from lcpinn.plot.style import (
     COLOURS,
     DOUBLE,
@@ -138,6 +139,7 @@ def _deviation(axis: Axes, solution: Solution, lam: np.ndarray) -> None:
     plane = planes(family)[0]
     values = _deviations(solution, plane.points, lam)
     colour_bar(image(axis, plane.shaped(values), plane.extent, *log_scale(values)), axis, label)
+    outline(axis, family, plane, lam)
     axis.set(xlabel=symbol(plane.across), ylabel=symbol(plane.up))
 
 
@@ -154,6 +156,7 @@ def _errors_of_slices(solution: Solution, lam: np.ndarray) -> tuple[np.ndarray, 
     """
     family = solution.family
     points = evaluation_points(family)
+    points = points[family.domain.covers(points, lam)]
     slices = solution.slices(shots=SHOTS, **arguments(family, points, lam))
     mean = slices.mean(axis=0)
     if not known(family):

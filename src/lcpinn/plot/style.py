@@ -231,13 +231,21 @@ def colour_bar(shown: ScalarMappable, axes: Axes | Sequence[Axes], label: str = 
     return bar
 
 
+def _finite(fields: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Fields without what is not a number, as outside of a shape; never empty."""
+    inside = tuple(f[np.isfinite(f)] for f in fields)
+    return tuple(f for f in inside if f.size) or (np.zeros(1),)
+
+
 def signed(*fields: np.ndarray) -> bool:
     """Whether one of these fields has both signs to speak of."""
+    fields = _finite(fields)
     return any(min(-float(f.min()), float(f.max())) > 0.1 * float(np.abs(f).max()) for f in fields)
 
 
 def linear_scale(*fields: np.ndarray, both: bool | None = None) -> Scale:
     """A scale for all of these fields: symmetric about zero where they have both signs."""
+    fields = _finite(fields)
     low, high = min(float(f.min()) for f in fields), max(float(f.max()) for f in fields)
     size = max(abs(low), abs(high)) or 1.0
     if signed(*fields) if both is None else both:
@@ -247,6 +255,7 @@ def linear_scale(*fields: np.ndarray, both: bool | None = None) -> Scale:
 
 def log_scale(*fields: np.ndarray) -> Scale:
     """A logarithmic scale for all of these fields, of a few decades at most."""
+    fields = _finite(fields)
     high = max(max(float(f.max()) for f in fields), 1e-17)
     positive = [float(f[f > 0].min()) for f in fields if np.any(f > 0)]
     low = max(min(positive, default=high), high * 10.0**-DECADES)

@@ -20,14 +20,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lcpinn.cli.support.locate import in_users_file, one_line
+from lcpinn.domain import Box, Face
 from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.family import Family
 from lcpinn.jet import expand
 from lcpinn.network import MLP, FiLM
 from lcpinn.precision import double
 from lcpinn.quadrature import tensor
-from lcpinn.rows import Problem
-from lcpinn.sampling import Batch, Points, Sampling, fixed
+from lcpinn.rows import Problem, pointwise
+from lcpinn.sampling import Batch, Points, Sampling, fixed, with_normals
 from lcpinn.spectral.determinacy import SIZES as DETERMINED_IN
 from lcpinn.spectral.determinacy import determinacy
 from lcpinn.term import Term
@@ -110,22 +111,30 @@ class _Bench:
     def corners(self) -> Batch:
         """Every corner of the domain, on the terms' faces, with every corner of the parameters."""
         groups = self.family.groups
-        return {w: self._corners(terms[0]) for w, terms in groups.items() if w != "data"}
+        batch = {w: self._corners(terms[0]) for w, terms in groups.items() if w != "data"}
+        return with_normals(self.family, batch)
 
     def _corners(self, term: Term) -> Points:
-        family = self.family
-        places = tensor([np.array(ends) for ends in family.domain.ranges.values()])
+        domain = self.family.domain
+        settings = tensor([np.array(ends) for ends in self.family.parameters.ranges.values()])
+        if not isinstance(domain, Box):
+            # A shape has no corners in general: points of it, or of its boundary.
+            settings = np.repeat(settings[:MOST_CORNERS], max(1, 64 // len(settings)), axis=0)
+            face = term.faces[0] if term.faces else None
+            return self.points(domain.sobol(len(settings), 29, face=face, parameters=settings),
+                               settings)  # fmt: skip
+        places = tensor([np.array(ends) for ends in domain.ranges.values()])
         if term.faces:
-            axes = {name: i for i, name in enumerate(family.domain.names)}
-            on = [places[:, axes[face.name]] == face.value for face in term.faces]
+            axes = {name: i for i, name in enumerate(domain.names)}
+            on = [places[:, axes[f.name]] == f.value for f in term.faces if isinstance(f, Face)]
             places = places[np.any(on, axis=0)]
-        settings = tensor([np.array(ends) for ends in family.parameters.ranges.values()])
         pairs = np.array([[*p, *lam] for p, lam in itertools.product(places, settings)])
         if len(pairs) > MOST_CORNERS:
             pairs = np.random.default_rng(0).permutation(pairs)[:MOST_CORNERS]
-        return self._points(pairs[:, : family.domain.dim], pairs[:, family.domain.dim :])
+        return self.points(pairs[:, : domain.dim], pairs[:, domain.dim :])
 
-    def _points(self, places: np.ndarray, parameters: np.ndarray) -> Points:
+    def points(self, places: np.ndarray, parameters: np.ndarray) -> Points:
+        """One point at each of the parameters, as a batch has them."""
         num, prior = len(places), self.family.weights
         weights = np.zeros((num, 0)) if prior is None else prior.sobol(num, 5)
         arrays = (places[:, None], parameters, weights, np.full((num, 1), 1 / num))
@@ -148,14 +157,7 @@ class _Bench:
             values["features"][where] = problem.features(points, orders).coefficients
             values["series"][where] = series = problem.outputs(params, points, orders)
             for term in terms:
-
-                def at(s: Any, p: Any, lam: Any, o: Any, term=term, orders=orders) -> Array:
-                    return term.residual(s, orders, p, lam, o)
-
-                over = jax.vmap(jax.vmap(at, (1, 0, None, 0)), (1, 0, 0, 0))
-                values["residuals"][term.name] = over(
-                    series, points.coordinates, points.parameters, points.observed
-                )
+                values["residuals"][term.name] = pointwise(term, series, orders, points)
         return values
 
     def finite(self, kind: str, place: str, owner: str) -> None:
@@ -214,6 +216,7 @@ def _traces(bench: _Bench) -> str:
                 points.coordinates[row, 0],
                 points.parameters[row],
                 points.observed[row, 0],
+                None if points.normals is None else points.normals[row, 0],
             )
             many = inside["residuals"][term.name][row, 0]
             if not np.allclose(one, many, rtol=1e-6, atol=1e-9, equal_nan=True):
@@ -324,8 +327,14 @@ def _rows_of(bench: _Bench, term: Term) -> Points:
     if term.where in bench.inside:
         return bench.inside[term.where]
     family, num = bench.family, INSIDE.face * INSIDE.num_lambda
-    places = np.concatenate([family.domain.sobol(num, 7, face=face) for face in term.faces])
-    return bench._points(places, family.parameters.sobol(len(places), 11))
+    settings = family.parameters.sobol(num * len(term.faces), 11)
+    places = [
+        family.domain.sobol(num, 7, face=face, parameters=lam)
+        for face, lam in zip(term.faces, np.split(settings, len(term.faces)), strict=True)
+    ]
+    points = bench.points(np.concatenate(places), settings)
+    normals = family.domain.normals(points.coordinates[:, 0], points.parameters, term.faces, jnp)
+    return points._replace(normals=normals[:, None])
 
 
 def _leftover(family: Family, term: Term, points: Points) -> tuple[np.ndarray, np.ndarray]:
@@ -339,17 +348,18 @@ def _leftover(family: Family, term: Term, points: Points) -> tuple[np.ndarray, n
     def series(point: Array, lam: Array) -> Array:
         return expand(lambda p: family.call("exact", p, lam), point, orders)
 
-    def parts(point: Array, lam: Array) -> tuple[Array, Array, Array, Array]:
+    def parts(point: Array, lam: Array, normal: Array | None) -> tuple[Array, Array, Array, Array]:
         u = series(point, lam)
-        residual = lambda s: term.residual(s, orders, point, lam)
+        residual = lambda s: term.residual(s, orders, point, lam, normal=normal)
         return residual(u), residual(jnp.zeros_like(u)), jax.jacfwd(residual)(u), u
 
     every = jax.jit(jax.vmap(parts), compiler_options=_QUICK)
-    r, zero, slope, u = jax.device_get(every(points.coordinates[:, 0], points.parameters))
+    normals = None if points.normals is None else points.normals[:, 0]
+    r, zero, slope, u = jax.device_get(every(points.coordinates[:, 0], points.parameters, normals))
     largest = np.abs(u).max(0)
     if term.faces:
-        places = jnp.asarray(family.domain.sobol(64, 13))
-        settings = jnp.asarray(family.parameters.sobol(64, 17))
+        settings = family.parameters.sobol(64, 17)
+        places = family.domain.sobol(64, 13, parameters=settings)
         elsewhere = jax.jit(jax.vmap(series), compiler_options=_QUICK)(places, settings)
         largest = np.maximum(largest, np.abs(np.asarray(elsewhere)).max(0))
     with np.errstate(invalid="ignore"):
@@ -361,8 +371,8 @@ def _leftover(family: Family, term: Term, points: Points) -> tuple[np.ndarray, n
 def _truth(bench: _Bench) -> str:
     """What evaluation compares with answers at any point, with finite numbers."""
     family = bench.family
-    places: Float[np.ndarray, "n dim"] = family.domain.sobol(8, 19)
     for lam in family.parameters.sobol(2, 23):
+        places: Float[np.ndarray, "n dim"] = family.domain.sobol(8, 19, parameters=lam)
         values = family.truth(places, lam)
         if values is None:
             raise _Void("does not apply: evaluation shows the validation residual alone")

@@ -77,13 +77,13 @@ def one_line(error: BaseException) -> str:
 
 
 def _built_in(name: str) -> Family:
-    from lcpinn.families import FAMILIES
+    from lcpinn.families import BUILT_IN
 
-    if name in FAMILIES:
-        return FAMILIES[name]()
-    close = difflib.get_close_matches(name.lower(), FAMILIES, 2)
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    close = difflib.get_close_matches(name.lower(), BUILT_IN, 2)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    known = ", ".join(FAMILIES)
+    known = ", ".join(BUILT_IN)
     raise LcpinnError(
         f"there is no family {name!r}{hint} (there are {known}; your own is file.py:Class)"
     )
