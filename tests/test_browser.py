@@ -484,9 +484,14 @@ def test_names_are_text_and_nothing_else(driver, tmp_path, name):
     shown = {axis["name"] for axis in data["coordinates"]} | set(data["outputs"])
     assert set(titles) <= shown
     assert len(titles) == 2
-    plot = page.find(f"#figure-{figure} .plot").rect
-    where = {"x": plot["x"] + plot["width"] / 2, "y": plot["y"] + plot["height"] / 2}
-    driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", **where})
+    x, y = page.run(
+        "arguments[0].scrollIntoView({block: 'center'}); const r = "
+        "arguments[0].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]",
+        page.find(f"#figure-{figure} .plot"),
+    )
+    for step in range(2):  # a mouse that has just arrived has not moved yet
+        moved = {"type": "mouseMoved", "x": x + 3 * step, "y": y}
+        driver.execute_cdp_cmd("Input.dispatchMouseEvent", moved)
     hovered = "return document.querySelectorAll('.hoverlayer text').length"
     assert eventually(lambda: page.run(hovered))
     rows = list(csv.reader(page.run("return window.lcpinn.csv()").splitlines()))
