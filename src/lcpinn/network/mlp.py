@@ -14,7 +14,7 @@ from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
-from lcpinn.network.film import FiLM
+from lcpinn.network.film import FiLM, chebyshev, chebyshev_indices
 from lcpinn.spec import spec
 
 
@@ -30,6 +30,10 @@ class MLP(Network):
     sine) up to that size and centres all over the inputs. Xavier's slopes are near one and its
     units all centred: a small network then begins as an almost linear function, and least squares
     has to find its frequencies one by one.
+
+    With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
+    coefficients, so that an answer which is linear in many of them, as that of a linear equation
+    in its sources, costs one column of weights for each and not a search.
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
@@ -37,6 +41,7 @@ class MLP(Network):
     parameters: Conditioning = FiLM()
     weights: Conditioning = Concat()
     frequency_scale: float = 0.0
+    readout: int = 0
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -64,7 +69,14 @@ class MLP(Network):
             fan_in = width
         gains = [jnp.full(num, gain, dtype) for gain, num in extra if num]
         layers[0] = self._first(layers[0], num_features, gains)
-        return {"layers": layers, "conditioning": conditioning}
+        made: Params = {"layers": layers, "conditioning": conditioning}
+        if self.readout and "parameters" in dims:
+            num = len(chebyshev_indices(dims["parameters"], self.readout))
+            made["readout"] = {
+                "w": jnp.zeros((self.widths[-1], num * num_outputs), dtype),
+                "b": jnp.zeros(num * num_outputs, dtype),
+            }
+        return made
 
     def entrance(self, role: str) -> Conditioning:
         """How a role of lambda, `parameters` or `weights`, enters."""
@@ -101,7 +113,14 @@ class MLP(Network):
                     h, shift = h * gamma, shift * gamma + beta
             h = (h + shift).apply(act)
         last = params["layers"][-1]
-        return h @ last["w"] + last["b"]
+        outputs = h @ last["w"] + last["b"]
+        if "readout" not in params:
+            return outputs
+        weights = params["readout"]
+        each = (h @ weights["w"] + weights["b"]).coefficients
+        polynomials = chebyshev(lam["parameters"], self.readout)
+        apart = each.reshape(*each.shape[:-1], polynomials.shape[-1], -1)
+        return outputs + Series(h.orders, jnp.sum(apart * polynomials[..., None], axis=-2))
 
     @property
     def num_hidden(self) -> int:
