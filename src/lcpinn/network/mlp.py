@@ -88,6 +88,14 @@ class MLP(Network):
         steep = spread(layer, num_features, self.frequency_scale)
         return {"w": steep["w"] * gain[:, None], "b": steep["b"]}
 
+    def drawn(self, frequency: float, slopes: float) -> MLP:
+        """The same network, its parameters drawn with a multiple of the frequency scale, and with
+        slopes in the coefficients where those modulate it by polynomials."""
+        how = self.parameters
+        if isinstance(how, FiLM) and how.degree:
+            how = replace(how, slopes=slopes)
+        return replace(self, frequency_scale=frequency * self.frequency_scale, parameters=how)
+
     def shrunk(self) -> MLP:
         """The same kind of network at a size that trains in a moment."""
         return replace(self, widths=(8,))

@@ -16,6 +16,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
 from lcpinn.optimiser.watch import Watch
+from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
@@ -62,9 +63,8 @@ class Restarts(Phase):
 
     With a `tolerance` the error is estimated in every problem, also while a start runs (for a tenth
     of the time at most), and the training is over as soon as it is below the tolerance at many
-    lambda; until then it is `doubt`. `initialisations` are then networks whose parameters further
-    starts begin with, in turns: they have the shapes of the protocol's network, and differ in how
-    they are drawn.
+    lambda; until then it is `doubt`. `draws` are ways in which the parameters of further starts are
+    drawn, in turns: a factor of the frequency scale, and the slopes in lambda (MLP.drawn).
     """
 
     phase: Phase
@@ -74,15 +74,11 @@ class Restarts(Phase):
     gain: float = 1.2
     doubt: float = 1e-2
     tolerance: float | None = None
-    initialisations: tuple[Any, ...] = ()
+    draws: tuple[tuple[float, float], ...] = ()
 
     def build(self, setup: Setup) -> Stage:
         inner = self.phase.build(setup)
-        draws = [jax.jit(setup.problem.init)]
-        draws += [
-            jax.jit(replace(setup.problem, network=network).init)
-            for network in self.initialisations
-        ]
+        draws = [jax.jit(problem.init) for problem in self._problems(setup.problem)]
         watch = None if self.tolerance is None else Watch(setup.problem, self.tolerance)
         judge = worst_case(setup.problem) if watch is None else watch.estimate
         infinite = jnp.asarray(np.inf, setup.problem.dtype)
@@ -147,6 +143,11 @@ class Restarts(Phase):
 
         total = inner.total + (self.starts - 1) * self.trial
         return Stage(total, init, advance, stopped, finish)
+
+    def _problems(self, problem: Problem) -> list[Problem]:
+        """The problem with its network, and with the same network drawn in other ways."""
+        others = [problem.network.drawn(*how) for how in self.draws]
+        return [problem, *(replace(problem, network=network) for network in others)]
 
     @property
     def _limit(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
@@ -16,6 +15,10 @@ from lcpinn.weighting import Conditional, Fixed
 
 SECONDS = 50.0
 PATIENT = 600.0  # seconds at most, where a tolerance is asked for
+# How further starts draw the network, in turns, where the table's guess is not good enough: factors
+# of the frequency scale, and slopes in lambda. Units whose frequency or steepness depends on the
+# coefficients from the start, steeper and flatter ones: the estimated error decides between them.
+DRAWS = ((1.0, 1.0), (3.0, 1.0), (1.0, 2.5), (0.5, 1.0), (3.0, 0.0))
 MANY = 3  # coefficients beyond which dependence on them is taken to be nearly linear
 STEPS = 3000  # at most, of one start; the clock or stagnation ends it long before
 
@@ -50,7 +53,7 @@ def fast(
         name="fast",
         network=network,
         weighting=Conditional() if family.weights is not None else Fixed({}),
-        phases=(_optimiser(size, seconds, steps, tolerance, network),),
+        phases=(_optimiser(size, seconds, steps, tolerance),),
         sampling=None,
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
@@ -75,29 +78,11 @@ def _network(family: Family, size: Size, smooth: bool, *, exponential: bool) -> 
     )
 
 
-def _initialisations(network: MLP) -> tuple[MLP, ...]:
-    """Other ways to draw the same network: what the table's guess may lack.
-
-    Units whose steepness, or frequency, depends on the coefficients from the start; and steeper
-    ones, and flatter ones. By trial: the estimated error decides between them.
-    """
-    variants = [(1.0, 1.0), (3.0, 1.0), (1.0, 2.5), (0.5, 1.0), (3.0, 0.0)]
-    return tuple(
-        replace(
-            network,
-            frequency_scale=factor * network.frequency_scale,
-            parameters=replace(network.parameters, slopes=slopes),
-        )
-        for factor, slopes in variants
-    )
-
-
 def _optimiser(
     size: Size,
     seconds: float | None,
     steps: int | None,
     tolerance: float | None,
-    network: MLP,
 ) -> Restarts:
     if seconds is None and steps is None:
         seconds = SECONDS if tolerance is None else PATIENT
@@ -116,5 +101,4 @@ def _optimiser(
     gain = 1.2 if size.acceptance.monotone else 1.0
     if tolerance is None:
         return Restarts(phase, size.starts, gain=gain)
-    variants = _initialisations(network)
-    return Restarts(phase, size.starts, gain=gain, tolerance=tolerance, initialisations=variants)
+    return Restarts(phase, size.starts, gain=gain, tolerance=tolerance, draws=DRAWS)
