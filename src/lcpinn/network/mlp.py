@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
@@ -142,7 +143,14 @@ class MLP(Network):
                 return None
             entries[role] = how.entry
             tables |= {f"conditioning.{role}.{k}": v for k, v in how.tables(dim).items()}
-        return ArrayLayout(len(self.widths) + 1, self.activation, entries, tables)
+        if self.readout and "parameters" in dims:
+            tables["readout.orders"] = np.array(chebyshev_indices(dims["parameters"], self.readout))
+        powers = tuple(
+            role
+            for role in dims
+            if isinstance(how := self.entrance(role), FiLM) and how.exponential
+        )
+        return ArrayLayout(len(self.widths) + 1, self.activation, entries, tables, powers)
 
 
 def layer_words(widths: Sequence[int]) -> str:
