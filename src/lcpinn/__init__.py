@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lcpinn.errors import LcpinnError as LcpinnError
+from lcpinn.errors import NotSolvedWarning as NotSolvedWarning
 from lcpinn.errors import OutsidePriorWarning as OutsidePriorWarning
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lcpinn.term import interior as interior
     from lcpinn.term import on as on
     from lcpinn.training import train as train
+    from lcpinn.verdict import Verdict as Verdict
 
 __version__ = "0.1.0"
 
@@ -56,6 +58,7 @@ _MODULES = {
     "LcpinnError": "errors",
     "LogCube": "prior",
     "LogUniform": "prior",
+    "NotSolvedWarning": "errors",
     "NumericalSolution": "spectral",
     "OutsidePriorWarning": "errors",
     "Periodic": "shape",
@@ -64,6 +67,7 @@ _MODULES = {
     "Simplex": "prior",
     "Solution": "solution",
     "Uniform": "prior",
+    "Verdict": "verdict",
     "interior": "term",
     "load": "solution",
     "network": None,

@@ -24,7 +24,7 @@ def bind(shape: Shape, prior: Coefficients, labels: tuple[tuple[str, Shape], ...
 
 
 def redraw(
-    key: Array, candidates: Float[Array, "n dim"], scores: Float[Array, " scores"], num: int
+    key: Array, candidates: Float[Array, "n ..."], scores: Float[Array, " scores"], num: int
 ) -> Int[Array, " num"]:
     """Indices of num candidates, drawn without replacement where the residual is large.
 

@@ -13,6 +13,10 @@ class OutsidePriorWarning(UserWarning):
     """A solution was asked for a lambda outside the prior it was trained over."""
 
 
+class NotSolvedWarning(UserWarning):
+    """A training ended with an estimated error above what was asked for, or above one per cent."""
+
+
 def check_choice(owner: str, field: str, value: str, choices: Iterable[str]) -> None:
     """Refuse a value that a field does not have, naming those that it has."""
     known = tuple(choices)

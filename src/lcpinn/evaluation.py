@@ -189,6 +189,7 @@ def result(
         "parameters": solution.num_params,
         "error": evaluate(solution, against),
         "validation": validate(solution),
+        "verdict": solution.verdict.to_json(),
         "seconds": {**training.get("seconds", {}), "total": total_seconds},
         "device": solution.run.get("device", device()),
         "versions": solution.run.get("versions", versions()),

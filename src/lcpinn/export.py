@@ -100,9 +100,9 @@ def describe(solution: Solution) -> dict[str, Any]:
             ["periodic" if c.periodic else "linear" for c in family.domain.coordinates],
         ),
         "parameters": _ranges(family.parameters.ranges, kinds)
-        | {"enter": entries.get("parameters")},
+        | {"enter": entries.get("parameters"), "exponential": "parameters" in layout.exponential},
         "weights": _ranges(dict.fromkeys(weights, (0.0, 1.0)), ["linear"] * len(weights))
-        | {"enter": entries.get("weights")},
+        | {"enter": entries.get("weights"), "exponential": "weights" in layout.exponential},
         "outputs": list(family.outputs),
         "layers": layout.num_layers,
         "activation": layout.activation,

@@ -21,9 +21,10 @@ from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
-from lcpinn.sampling import Points
+from lcpinn.sampling import Points, fixed
 from lcpinn.spec import from_plain, to_plain
 from lcpinn.spectral.linearisation import Linearisation
+from lcpinn.verdict import TOLERANCE, Verdict, judge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,6 +146,35 @@ class Solution:
                 chosen = np.all(every == lam, axis=1)
                 values[chosen] = corrected(points[chosen])
         return self._shaped(values, shape)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the family is solved, by the estimated error: that of its training, or made now.
+
+        `solved` (None where nothing can be said), `error` (the largest over lambda), `at` (where),
+        `tolerance` and `reason` (one sentence).
+        """
+        if "verdict" in self.run:
+            return Verdict.from_json(self.run["verdict"])
+        return self.judged()
+
+    def judged(self, tolerance: float | None = None, seconds: float = 0.0) -> Verdict:
+        """A verdict on this network, which took so many seconds to train."""
+        if not self.protocol.judged:
+            name = self.protocol.name
+            return Verdict(None, None, None, TOLERANCE, f"{name} is for trying things out")
+        draws = None if self.family.weights is None else self._draws(None, None)
+        with double():
+            start = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
+            return judge(
+                self.problem,
+                self._double,
+                tolerance=tolerance,
+                seconds=seconds,
+                held_out=fixed(self.family, self.protocol.held_out, jnp.float64),
+                start=jax.jit(self.problem.init)(start),
+                draws=draws,
+            )
 
     def certificate(
         self, settings: int | None = None, tolerance: float | None = None

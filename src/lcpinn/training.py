@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from lcpinn import protocol as protocols
-from lcpinn.errors import LcpinnError
+from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
 from lcpinn.machine import device, versions
@@ -23,6 +24,7 @@ from lcpinn.rows import Problem
 from lcpinn.rundir import RunDirectory
 from lcpinn.solution import Solution, load, signature
 from lcpinn.spec import describe, to_plain
+from lcpinn.verdict import Verdict, check_tolerance
 
 
 def train(
@@ -36,18 +38,30 @@ def train(
     overwrite: bool = False,
     checkpoint_every: float = 30.0,
     report: bool = True,
+    tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> Solution:
     """Train one network for the whole family and return its solution.
 
     With `out` the run is kept in that directory, with a checkpoint every `checkpoint_every`
     seconds; `resume=True` goes on from the last one, and ends as if it had never been interrupted
     (of a run that is finished it returns the result). Without `report` only the model is written,
-    neither errors nor a picture.
+    neither errors nor a picture, and no verdict is given.
+
+    With a `tolerance` it trains until the estimated relative error is below it at every lambda that
+    is looked at, for at most `seconds` (600 by default then), and warns with `NotSolvedWarning` if
+    it is not reached; without one it warns above one per cent. `solution.verdict` says which. Both
+    are for the default protocol; another one is trained as it is, and judged by the tolerance.
+
     JAX's double precision is switched on for the length of the call if the protocol asks for it.
     """
     if not isinstance(family, Family):
         raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
-    protocol = protocol if protocol is not None else protocols.default(family)
+    check_tolerance(tolerance)
+    if protocol is None:
+        protocol = protocols.fast(family, seconds=seconds, tolerance=tolerance)
+    elif seconds is not None:
+        raise LcpinnError("seconds is for the default protocol; a protocol has its own")
     if not isinstance(protocol, Protocol):
         raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
     protocol.check_parts()
@@ -61,11 +75,24 @@ def train(
     with arithmetic(protocol.dtype), meter(progress) as shown:
         trained = _Training(family, protocol, seed, directory, shown).run()
     solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
+    if report and protocol.judged:
+        spent = sum(trained.seconds.values())
+        solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
+        with meter(progress) as shown:
+            shown.say(str(solution.verdict))
     if directory.path is not None:
         solution.save(directory.path / "model.safetensors")
         if report:
             write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
+    if report and protocol.judged:
+        _warn(solution.verdict, tolerance)
     return solution
+
+
+def _warn(verdict: Verdict, tolerance: float | None) -> None:
+    """Say so where it is not solved, or, with a tolerance, where nothing can be said."""
+    if verdict.solved is False or (verdict.solved is None and tolerance is not None):
+        warnings.warn(str(verdict), NotSolvedWarning, stacklevel=3)
 
 
 def identify(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:

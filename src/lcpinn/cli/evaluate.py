@@ -71,6 +71,8 @@ def show_result(
     tables.fact(console, "residual", tables.validation(solution.family, result["validation"]))
     if "estimate" in result["validation"]:
         tables.fact(console, "estimate", tables.estimate(result["validation"]["estimate"]))
+    if not told or not console.is_terminal:  # where the meter's lines are not beside these
+        tables.fact(console, "verdict", str(solution.verdict))
     if not told and result["stopped"]:
         tables.fact(console, "stopped", "\n".join(result["stopped"]))
     tables.fact(console, "time", tables.times(result["seconds"]) + f" on {result['device']}")

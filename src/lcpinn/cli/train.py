@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,11 +18,12 @@ from lcpinn.cli.evaluate import show_result
 from lcpinn.cli.support import tables
 from lcpinn.cli.support.columns import assignments
 from lcpinn.cli.support.locate import find_family, split
-from lcpinn.errors import LcpinnError
+from lcpinn.errors import LcpinnError, NotSolvedWarning
 
 if TYPE_CHECKING:
     from lcpinn.family import Family
     from lcpinn.protocol import Protocol
+    from lcpinn.solution import Solution
 
 # The keys of lcpinn.protocol.PROTOCOLS, which --help lists without loading what they are made of.
 PROTOCOLS = (
@@ -61,6 +63,12 @@ def train(
         typer.Option(min=1, metavar="N", help="Of the first phase; without a clock for fast."),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="To train for.")] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="E", help="Train until the estimated error is below; else exit with 1."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Default: runs/, family, protocol, setting and seed."),
@@ -79,18 +87,21 @@ def train(
 
     \b
     lcpinn train helmholtz-1d
+    lcpinn train helmholtz-1d --tolerance 1e-6           until it is solved
     lcpinn train my_pde.py:MyFamily --protocol smoke --out runs/first-try
     lcpinn train helmholtz-2d --protocol paper --resume
     lcpinn train burgers --protocol sa-pinn              a baseline of the paper
     lcpinn train helmholtz-1d --protocol pinn --at k=1 --at k=3.25
     lcpinn families --protocols                          which applies where
     """
-    asked = _Asked(family, protocol, at or [], seed, steps, seconds, out)
+    asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out)
     with blaming(family):
         found = find_family(family)
         if len(asked.at) > 1:
             if resume:
                 raise LcpinnError("--resume goes on with one training; give one --at")
+            if tolerance is not None:
+                raise LcpinnError("--tolerance is for one training; give one --at")
             _train_batch(found, asked, overwrite, quiet, as_json)
         else:
             options = {"resume": resume, "checkpoint_every": checkpoint_every}
@@ -106,13 +117,18 @@ class _Asked(NamedTuple):
     seed: int
     steps: int | None
     seconds: float | None
+    tolerance: float | None
     out: Path | None
 
     def make(self, family: Family, at: Mapping[str, float] | None = None) -> Protocol:
         given = {"steps": self.steps, "seconds": self.seconds, "at": at or None}
-        if self.protocol is None and not any(value is not None for value in given.values()):
+        asked = [*given.values(), self.tolerance]
+        if self.protocol is None and not any(value is not None for value in asked):
             return lc.protocol.default(family)
         name = self.protocol or lc.protocol.default(family).name
+        # A protocol that cannot train towards a tolerance is judged by it all the same.
+        if name in lc.protocol.PROTOCOLS and lc.protocol.takes(name, "tolerance"):
+            given["tolerance"] = self.tolerance
         return lc.protocol.by_name(name, family, **given)
 
     def settings(self) -> list[dict[str, float]]:
@@ -124,7 +140,7 @@ class _Asked(NamedTuple):
         options: list[tuple[str, Any]] = [("--protocol", self.protocol)]
         options += [("--at", text) for text in self.at]
         options += [("--seed", self.seed or None), ("--steps", self.steps)]
-        options += [("--seconds", self.seconds), ("--out", out)]
+        options += [("--seconds", self.seconds), ("--tolerance", self.tolerance), ("--out", out)]
         for name, value in options:
             words += [] if value is None else [name, str(value)]
         return shlex.join([*words, *more])
@@ -148,7 +164,9 @@ def _train_one(
         _introduce(family, str(chosen), asked.seed, as_json)
     try:
         run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
-        solution = lc.train(family, chosen, **run, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotSolvedWarning)  # the verdict is printed below
+            solution = lc.train(family, chosen, tolerance=asked.tolerance, **run, **options)
     except KeyboardInterrupt:
         begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
         fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
@@ -157,11 +175,16 @@ def _train_one(
     if as_json:
         paper = paper_row(solution.family, chosen.name)
         print_json({**result, "paper": paper, "files": files})
-        return
-    console = stdout()
-    show_result(console, solution, result, told=not quiet)
-    tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
-    _show_next(console, asked.family, solution.family, out)
+    else:
+        console = stdout()
+        show_result(console, solution, result, told=not quiet)
+        tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
+        if solution.verdict.solved is False:
+            _show_advice(console, asked, solution, out)
+        else:
+            _show_next(console, asked.family, solution.family, out)
+    if asked.tolerance is not None and not solution.verdict.solved:
+        raise typer.Exit(1)
 
 
 def _train_batch(
@@ -203,6 +226,26 @@ def _introduce(family: Family, protocol: str, seed: int, as_json: bool) -> None:
     for line in protocol.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         console.print(textwrap.fill(line, console.width, subsequent_indent=indent), markup=False)
+
+
+def _show_advice(console: Console, asked: _Asked, solution: Solution, out: Path) -> None:
+    """What to try where the answer is not good enough."""
+    verdict = solution.verdict
+    worst = ",".join(f"{n}={v:.6g}" for n, v in (verdict.at or {}).items())
+    page = [] if split(asked.family)[0] is None else ["--family", asked.family]
+    advice = [(shlex.join(["lcpinn", "certify", str(out), *page]), "the error over all lambda")]
+    if any("the time is up" in reason for reason in solution.run["training"]["stopped"]):
+        longer = asked._replace(seconds=2 * (asked.seconds or solution.protocol.seconds or 60.0))
+        advice.insert(0, (longer.again(out, "--overwrite"), "more time"))
+    elif asked.tolerance is None:
+        patient = asked._replace(tolerance=verdict.tolerance)
+        advice.insert(0, (patient.again(out, "--overwrite"), "until it is solved, if it can be"))
+    at = ["--at", worst] if worst else []
+    solver = ["lcpinn", "solve", asked.family, *at]
+    advice.append((shlex.join(solver), "this setting without a network"))
+    for i, (command, what) in enumerate(advice):
+        text = f"{command}   # {what}"
+        tables.fact(console, "next" if i == 0 else "or", text, wrap=False)
 
 
 def _show_next(console: Console, text: str, family: Family, out: Path) -> None:

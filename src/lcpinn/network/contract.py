@@ -30,6 +30,7 @@ class ArrayLayout:
     activation: str
     entries: Mapping[str, str]  # role of lambda -> how it enters
     tables: Mapping[str, np.ndarray]  # constants that go with the arrays, by their names
+    exponential: tuple[str, ...] = ()  # roles whose generated scales are exponentials
 
 
 @runtime_checkable
@@ -73,6 +74,11 @@ class Network(Protocol):
 
     def shrunk(self) -> Network:
         """The same kind of network at a size that trains in a moment."""
+        return self
+
+    def drawn(self, frequency: float, slopes: float) -> Network:
+        """The same network, its parameters drawn in another way where it knows of one."""
+        del frequency, slopes
         return self
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
+from lcpinn.errors import LcpinnError
 from lcpinn.network.contract import Conditioning, Params
 from lcpinn.spec import spec
 
@@ -22,15 +23,31 @@ class FiLM(Conditioning):
     With `hidden` > 0 the generator is a tanh layer of that width. With `degree` > 0 it is linear in
     the Chebyshev polynomials of lambda up to that total degree: far fewer parameters for the same
     accuracy in one or two coefficients, and a better conditioned least-squares problem.
+
+    With `exponential` the scale is gamma = exp(generator) in place of 1 + generator: it stays
+    positive, and a unit can be steep at one end of the range and flat at the other, decades apart.
+    With `slopes` > 0 the first layer starts that way: the exponent of each of its units is linear
+    in every lambda, with a slope drawn from [-slopes, slopes] (it takes a `degree`).
     """
 
     hidden: int = 64
     degree: int = 0
+    exponential: bool = False
+    slopes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.slopes and not self.degree:
+            raise LcpinnError("FiLM(slopes=...) needs a degree: a tanh generator has no slopes")
 
     def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> Params:
         num = 2 * sum(widths)
         if self.degree:
-            return {"w": jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)}
+            w = jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)
+            if self.slopes:
+                shape, bound = (dim, widths[0]), self.slopes
+                slopes = jax.random.uniform(key, shape, dtype, -bound, bound)
+                w = w.at[:dim, : widths[0]].set(slopes)  # the first features are lambda itself
+            return {"w": w}
         bound = (6 / (dim + self.hidden)) ** 0.5
         first = jax.random.uniform(key, (dim, self.hidden), dtype, -bound, bound)
         return {
@@ -49,7 +66,8 @@ class FiLM(Conditioning):
             flat = jnp.tanh(lam @ params["w0"] + params["b0"]) @ params["w1"] + params["b1"]
         ends = list(itertools.accumulate(w for width in widths for w in (width, width)))
         parts = jnp.split(flat, ends[:-1], axis=-1)
-        return [(1 + gamma, beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
+        scale = jnp.exp if self.exponential else lambda generated: 1 + generated
+        return [(scale(gamma), beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
 
     @property
     def entry(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
@@ -14,7 +15,7 @@ from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
-from lcpinn.network.film import FiLM
+from lcpinn.network.film import FiLM, chebyshev, chebyshev_indices
 from lcpinn.spec import spec
 
 
@@ -30,6 +31,10 @@ class MLP(Network):
     sine) up to that size and centres all over the inputs. Xavier's slopes are near one and its
     units all centred: a small network then begins as an almost linear function, and least squares
     has to find its frequencies one by one.
+
+    With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
+    coefficients, so that an answer which is linear in many of them, as that of a linear equation
+    in its sources, costs one column of weights for each and not a search.
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
@@ -37,6 +42,7 @@ class MLP(Network):
     parameters: Conditioning = FiLM()
     weights: Conditioning = Concat()
     frequency_scale: float = 0.0
+    readout: int = 0
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -64,7 +70,14 @@ class MLP(Network):
             fan_in = width
         gains = [jnp.full(num, gain, dtype) for gain, num in extra if num]
         layers[0] = self._first(layers[0], num_features, gains)
-        return {"layers": layers, "conditioning": conditioning}
+        made: Params = {"layers": layers, "conditioning": conditioning}
+        if self.readout and "parameters" in dims:
+            num = len(chebyshev_indices(dims["parameters"], self.readout))
+            made["readout"] = {
+                "w": jnp.zeros((self.widths[-1], num * num_outputs), dtype),
+                "b": jnp.zeros(num * num_outputs, dtype),
+            }
+        return made
 
     def entrance(self, role: str) -> Conditioning:
         """How a role of lambda, `parameters` or `weights`, enters."""
@@ -75,6 +88,14 @@ class MLP(Network):
         gain = jnp.concatenate([jnp.ones(num_features, layer["w"].dtype), *gains])
         steep = spread(layer, num_features, self.frequency_scale)
         return {"w": steep["w"] * gain[:, None], "b": steep["b"]}
+
+    def drawn(self, frequency: float, slopes: float) -> MLP:
+        """The same network, its parameters drawn with a multiple of the frequency scale, and with
+        slopes in the coefficients where those modulate it by polynomials."""
+        how = self.parameters
+        if isinstance(how, FiLM) and how.degree:
+            how = replace(how, slopes=slopes)
+        return replace(self, frequency_scale=frequency * self.frequency_scale, parameters=how)
 
     def shrunk(self) -> MLP:
         """The same kind of network at a size that trains in a moment."""
@@ -101,7 +122,14 @@ class MLP(Network):
                     h, shift = h * gamma, shift * gamma + beta
             h = (h + shift).apply(act)
         last = params["layers"][-1]
-        return h @ last["w"] + last["b"]
+        outputs = h @ last["w"] + last["b"]
+        if "readout" not in params:
+            return outputs
+        weights = params["readout"]
+        each = (h @ weights["w"] + weights["b"]).coefficients
+        polynomials = chebyshev(lam["parameters"], self.readout)
+        apart = each.reshape(*each.shape[:-1], polynomials.shape[-1], -1)
+        return outputs + Series(h.orders, jnp.sum(apart * polynomials[..., None], axis=-2))
 
     @property
     def num_hidden(self) -> int:
@@ -115,7 +143,14 @@ class MLP(Network):
                 return None
             entries[role] = how.entry
             tables |= {f"conditioning.{role}.{k}": v for k, v in how.tables(dim).items()}
-        return ArrayLayout(len(self.widths) + 1, self.activation, entries, tables)
+        if self.readout and "parameters" in dims:
+            tables["readout.orders"] = np.array(chebyshev_indices(dims["parameters"], self.readout))
+        powers = tuple(
+            role
+            for role in dims
+            if isinstance(how := self.entrance(role), FiLM) and how.exponential
+        )
+        return ArrayLayout(len(self.widths) + 1, self.activation, entries, tables, powers)
 
 
 def layer_words(widths: Sequence[int]) -> str:

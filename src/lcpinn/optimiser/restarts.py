@@ -14,7 +14,9 @@ from jaxtyping import Array
 from lcpinn.certificate import Estimate, worst_case
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop
+from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
+from lcpinn.optimiser.watch import Watch
+from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
@@ -37,6 +39,7 @@ class RestartsState(NamedTuple):
     best: Any  # the inner state
     best_loss: Array
     error: Array  # of the best one, where it can be estimated
+    solved: Array  # whether the tolerance is reached
 
     @property
     def params(self) -> Params:
@@ -57,6 +60,11 @@ class Restarts(Phase):
     residual: the error that the residual leads to is estimated there (lcpinn.certificate), decides
     between starts, and one above `doubt` does not pass: further starts follow as long as there is
     time. Where it cannot be told, by a front for instance, the held-out loss decides.
+
+    With a `tolerance` the error is estimated in every problem, also while a start runs (for a tenth
+    of the time at most), and the training is over as soon as it is below the tolerance at many
+    lambda; until then it is `doubt`. `draws` are ways in which the parameters of further starts are
+    drawn, in turns: a factor of the frequency scale, and the slopes in lambda (MLP.drawn).
     """
 
     phase: Phase
@@ -65,11 +73,14 @@ class Restarts(Phase):
     most: int = 12
     gain: float = 1.2
     doubt: float = 1e-2
+    tolerance: float | None = None
+    draws: tuple[tuple[float, float], ...] = ()
 
     def build(self, setup: Setup) -> Stage:
         inner = self.phase.build(setup)
-        draw = jax.jit(setup.problem.init)
-        judge = worst_case(setup.problem)
+        draws = [jax.jit(problem.init) for problem in self._problems(setup.problem)]
+        watch = None if self.tolerance is None else Watch(setup.problem, self.tolerance)
+        judge = worst_case(setup.problem) if watch is None else watch.estimate
         infinite = jnp.asarray(np.inf, setup.problem.dtype)
         unmarked = {
             "mark_step": jnp.zeros((), jnp.int32),
@@ -84,12 +95,13 @@ class Restarts(Phase):
                 raise LcpinnError(f"Restarts compares held-out losses, and {kind} has none")
             zero = jnp.zeros((), jnp.int32)
             best = {"best": begun, "best_loss": infinite, "error": infinite}
-            return RestartsState(params, key, zero, begun, zero, **unmarked, **best)
+            solved = jnp.asarray(False)
+            return RestartsState(params, key, zero, begun, zero, **unmarked, **best, solved=solved)
 
         def begin(state: RestartsState, start: int) -> RestartsState:
             """Another start, from parameters of its own."""
             own = jax.random.fold_in(state.key, start)
-            begun = inner.init(draw(own), own)
+            begun = inner.init(draws[start % len(draws)](own), own)
             return state._replace(inner=begun, start=jnp.asarray(start, jnp.int32), **unmarked)
 
         def advance(state: RestartsState) -> tuple[RestartsState, Info]:
@@ -97,6 +109,8 @@ class Restarts(Phase):
             after, info = inner.advance(state.inner)
             state = state._replace(inner=after, step=state.step + (int(after.step) - before))
             over = inner.stopped(after, info) is not None
+            if watch is not None and watch.reached(after, over):
+                return _solved(state, watch.error), {**info, "start": self._tried(state)}
             state, stagnates = self._watch(state, info)
             if self._trying(state) and (over or int(after.step) >= self.trial):
                 state = _remember(state, judge)
@@ -110,6 +124,9 @@ class Restarts(Phase):
             return state, {**info, "start": self._tried(state)}
 
         def stopped(state: RestartsState, info: Info) -> Stop | None:
+            if bool(state.solved):
+                text = f"estimated error {float(state.error):.1e} after {int(state.step)} steps"
+                return Stop(StopReason.SOLVED, f"solved: {text}")
             # While starts are tried only the clock may end it: a start that is over is judged.
             stop = inner.stopped(state.inner, info)
             if stop is None or (self._trying(state) and float(info.get("seconds_left", 1.0)) > 0):
@@ -117,15 +134,25 @@ class Restarts(Phase):
             return Stop(stop.reason, f"{stop} of the last start, {int(state.step)} in all")
 
         def finish(state: RestartsState) -> tuple[Params, str]:
-            state = _remember(state, judge)
+            state = state if bool(state.solved) else _remember(state, judge)
             params, note = inner.finish(state.best)
             error = float(state.error)
-            if np.isfinite(error):
-                note += f", estimated error {error:.1e}" + " (doubtful)" * (error > self.doubt)
+            if np.isfinite(error) and not bool(state.solved):
+                note += f", estimated error {error:.1e}" + " (doubtful)" * (error > self._limit)
             return params, f"{note}, best of {self._tried(state)} starts"
 
         total = inner.total + (self.starts - 1) * self.trial
         return Stage(total, init, advance, stopped, finish)
+
+    def _problems(self, problem: Problem) -> list[Problem]:
+        """The problem with its network, and with the same network drawn in other ways."""
+        others = [problem.network.drawn(*how) for how in self.draws]
+        return [problem, *(replace(problem, network=network) for network in others)]
+
+    @property
+    def _limit(self) -> float:
+        """The estimated error above which a start does not pass."""
+        return self.doubt if self.tolerance is None else self.tolerance
 
     def _trying(self, state: RestartsState) -> bool:
         return int(state.start) < self.starts
@@ -152,7 +179,7 @@ class Restarts(Phase):
         if "seconds_left" not in info or state.inner.at_rounding:
             return False
         remaining = float(info["seconds_left"])
-        if np.isfinite(float(state.error)) and float(state.error) > self.doubt:
+        if np.isfinite(float(state.error)) and float(state.error) > self._limit:
             return remaining > 0
         spent = float(state.seconds_at_begin) - remaining
         return int(state.start) < self.most and remaining > spent
@@ -184,3 +211,12 @@ def _remember(state: RestartsState, judge: Judge | None) -> RestartsState:
         return state
     error = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
     return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=error)
+
+
+def _solved(state: RestartsState, error: float) -> RestartsState:
+    """What runs now is the result."""
+    loss = state.inner.held_out.best
+    reached = jnp.asarray(error, state.error.dtype)
+    return state._replace(
+        best=state.inner, best_loss=loss, error=reached, solved=jnp.ones_like(state.solved)
+    )

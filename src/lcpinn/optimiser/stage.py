@@ -57,6 +57,7 @@ class StopReason(enum.Enum):
     ROUNDING = "nothing but rounding is left"
     GRADIENT = "the gradient is within tolerance"
     PRECISION = "no decrease is left in the working precision"
+    SOLVED = "the estimated error is within the tolerance"
 
 
 @dataclass(frozen=True)

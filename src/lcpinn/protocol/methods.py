@@ -244,4 +244,5 @@ def smoke(family: Family) -> Protocol:
         sampling=Sampling(interior=32, face=8, num_lambda=2),
         quadrature=Sampling(interior=16, face=4, num_lambda=4, rule="gauss"),
         held_out=Sampling(interior=8, face=4, num_lambda=8, rule="sobol", seed=1009),
+        judged=False,
     )

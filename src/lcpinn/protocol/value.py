@@ -32,6 +32,7 @@ class Protocol:
     plain: bool = False  # leave out what the family's page does to help a network
     weighted: bool = True  # keep the family's prior over loss weights, if it has one
     at: Mapping[str, float] = field(default_factory=dict)  # coefficients held at one value
+    judged: bool = True  # end with a verdict: the error is estimated
 
     def view(self, family: Family) -> Family:
         """The family as this protocol trains it."""
@@ -50,6 +51,12 @@ class Protocol:
                     f"{', '.join(missing)}: name {contract.__module__}.{contract.__name__} as its "
                     "base, which has defaults for what is not essential"
                 )
+
+    @property
+    def seconds(self) -> float | None:
+        """The time limit of its last phase, where it has one."""
+        unit, amount = self.phases[-1].budget()
+        return amount if unit == "seconds" else None
 
     @property
     def setting(self) -> str:

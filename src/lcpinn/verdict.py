@@ -1,0 +1,220 @@
+"""Solved or not: the largest estimated error of a network over lambda, in one sentence.
+
+Every training ends with a verdict. It rests on the certificate's estimates (lcpinn.certificate),
+taken at a sequence of lambda that begins with the ends of the range and fills it evenly from there,
+for as long as a share of the training's time allows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import qmc
+
+from lcpinn.certificate import Estimate, of_network
+from lcpinn.errors import LcpinnError
+from lcpinn.network.mlp import Params
+from lcpinn.prior import Coefficients
+from lcpinn.rows import Problem
+from lcpinn.sampling import Batch
+from lcpinn.spec import short
+
+TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
+SHARE = 0.1  # of the training's time, for estimates
+FEW, MANY = 3, 65  # settings that are judged: at least (5 with one coefficient), and at most
+PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a family is solved: True, False, or None where nothing can be said.
+
+    `error` is the largest estimated relative error over lambda, found at `at`; `settings` says how
+    many lambda were judged, `reason` everything in one sentence.
+    """
+
+    solved: bool | None
+    error: float | None
+    at: Mapping[str, float] | None
+    tolerance: float
+    reason: str
+    settings: int = 0
+
+    def __str__(self) -> str:
+        words = {True: "solved", False: "not solved", None: "no verdict"}[self.solved]
+        return f"{words}: {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Verdict:
+        try:
+            return Verdict(**data)
+        except TypeError:
+            raise LcpinnError("this is no verdict: its fields are others") from None
+
+
+def check_tolerance(tolerance: float | None) -> None:
+    """A tolerance is a relative error."""
+    if tolerance is None:
+        return
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)):
+        raise LcpinnError(f"a tolerance is a number, such as 1e-6, not {tolerance!r}")
+    if not 0 < tolerance < math.inf:
+        raise LcpinnError(f"a tolerance is a positive number, such as 1e-6, not {tolerance}")
+
+
+def settings_of(prior: Coefficients) -> Iterator[np.ndarray]:
+    """Values of the coefficients, (p,) each: the ends of every range first, then evenly between.
+
+    With one coefficient the ends, the middle, the middles of the halves and so on, in the prior's
+    own measure; with up to three the corners and the centre, then a Halton sequence; with more the
+    centre first. All are held: one setting.
+    """
+    free = [name in prior.free for name in prior.names]
+    num = sum(free)
+
+    def setting(unit: np.ndarray) -> np.ndarray:
+        whole = np.full(prior.dim, 0.5)
+        whole[free] = unit
+        return np.asarray(prior.from_unit(whole[None]))[0]
+
+    if num == 0:
+        yield setting(np.zeros(0))
+        return
+    if num <= 3:
+        yield from map(setting, map(np.array, itertools.product((0.0, 1.0), repeat=num)))
+    yield setting(np.full(num, 0.5))
+    points = qmc.Halton(num, scramble=False)
+    points.fast_forward(2)  # the origin, and with one coefficient the middle
+    while True:
+        yield setting(points.random(1)[0])
+
+
+class Judge:
+    """The largest estimated error of a network over lambda; it knows how long it takes."""
+
+    def __init__(self, problem: Problem):
+        self.problem, self._estimator = problem, of_network(problem)
+        family = problem.family
+        self._draws = None if family.weights is None else family.weights.sobol(8, seed=0)
+        self.few = 5 if len(family.parameters.free) == 1 else FEW
+        self.seconds = 0.0  # spent until now
+        self._suspects: list[np.ndarray] = []  # where errors were largest: looked at first
+
+    def __call__(
+        self,
+        params: Params,
+        *,
+        num: int | None = None,
+        seconds: float = math.inf,
+        fronts: bool = False,
+        draws: np.ndarray | None = None,
+    ) -> list[Estimate]:
+        """Estimates at `num` settings, less when the seconds are over (but at least a few).
+
+        The first that cannot be estimated ends it: nothing can be said from there on.
+        """
+        names = self.problem.family.parameters.names
+        shots = self._draws if draws is None else draws
+        began, estimates = time.perf_counter(), []
+        sequence = itertools.chain(self._suspects, settings_of(self.problem.family.parameters))
+        for lam in itertools.islice(sequence, num or self.few):
+            estimate = self._estimator(params, lam, shots, fronts=fronts)
+            estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
+            if not math.isfinite(estimate.error):
+                break
+            if len(estimates) >= self.few and time.perf_counter() - began > seconds:
+                break
+        self.seconds += time.perf_counter() - began
+        return estimates
+
+    def suspect(self, at: Mapping[str, float]) -> None:
+        """Look at this setting first from now on."""
+        self._suspects = [np.array(list(at.values())), *self._suspects[:3]]
+
+
+def worst(estimates: list[Estimate]) -> Estimate:
+    """The largest, or the first that is not known."""
+    unknown = [e for e in estimates if not math.isfinite(e.error)]
+    return unknown[0] if unknown else max(estimates, key=lambda e: e.error)
+
+
+def judge(
+    problem: Problem,
+    params: Params,
+    *,
+    tolerance: float | None = None,
+    seconds: float = 0.0,
+    held_out: Batch | None = None,
+    start: Params | None = None,
+    draws: np.ndarray | None = None,
+) -> Verdict:
+    """The verdict on a network that took so many seconds to train.
+
+    Fronts take long to follow: they are where a tolerance is asked for or training took minutes.
+    Where nothing can be said, `held_out` rows and the parameters at the `start` tell how far the
+    residual fell.
+    """
+    fronts = tolerance is not None or seconds >= PATIENT
+    estimates = Judge(problem)(
+        params, num=MANY, seconds=max(SHARE * seconds, 1.0), fronts=fronts, draws=draws
+    )
+    verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance)
+    if verdict.solved is None and held_out is not None and start is not None:
+        fall = residual_fall(problem, start, params, held_out)
+        return Verdict(**{**asdict(verdict), "reason": f"{verdict.reason}; {fall}"})
+    return verdict
+
+
+def from_estimates(estimates: list[Estimate], tolerance: float) -> Verdict:
+    """Solved if every estimate is within the tolerance; not if one is above; else who knows."""
+    known = [e for e in estimates if math.isfinite(e.error)]
+    unknown = [e for e in estimates if not math.isfinite(e.error)]
+    largest = max(known, key=lambda e: e.error, default=None)
+    num = len(estimates)
+    if largest is not None and largest.error > tolerance:
+        reason = (
+            f"the estimated error is {largest.error:.1e}{_where(largest.at)}, above {tolerance:.0e}"
+        )
+        return Verdict(False, largest.error, largest.at, tolerance, reason, num)
+    if unknown:
+        reason = f"the error cannot be estimated{_where(unknown[0].at)}: {unknown[0].reason}"
+        error, at = (None, None) if largest is None else (largest.error, largest.at)
+        return Verdict(None, error, at, tolerance, reason, num)
+    assert largest is not None
+    settings = f"{num} settings, " if num > 1 else ""
+    reason = f"the largest estimated error is {largest.error:.1e}{_where(largest.at)}"
+    reason += f" ({settings}tolerance {tolerance:.0e})"
+    return Verdict(True, largest.error, largest.at, tolerance, reason, num)
+
+
+def _where(at: Mapping[str, float] | None) -> str:
+    named = ", ".join(f"{name} = {short(float(f'{v:.4g}'))}" for name, v in (at or {}).items())
+    return f" at {named}" if named else ""
+
+
+def residual_fall(problem: Problem, start: Params, params: Params, held_out: Batch) -> str:
+    """How far the residual on unseen rows fell in training, in words."""
+
+    @jax.jit
+    def size(p: Params) -> Any:
+        residuals = problem.residuals(p, held_out)
+        return jnp.sqrt(sum(jnp.mean(r**2) for r in residuals.values()))
+
+    before, after = float(size(start)), float(size(params))
+    if not (before > 0 and after > 0):
+        return f"the residual on unseen points is {after:.1e}"
+    factor = before / after
+    if factor < 10:
+        return f"the residual hardly fell in training ({before:.1e} to {after:.1e})"
+    return f"the residual fell from {before:.1e} to {after:.1e} in training, which proves little"

@@ -1,0 +1,336 @@
+"""Solved or not: what a training says of itself."""
+
+import dataclasses
+import itertools
+import json
+import time
+import warnings
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy import Decay
+from typer.testing import CliRunner
+
+import lcpinn as lc
+from lcpinn.certificate import Estimate
+from lcpinn.cli import app
+from lcpinn.jet import Orders, Series
+from lcpinn.network import MLP, FiLM, Unseen
+from lcpinn.optimiser.watch import Watch
+from lcpinn.protocol.shrink import shrunk
+from lcpinn.sampling import Sampling
+from lcpinn.verdict import Verdict, check_tolerance, from_estimates, settings_of, worst
+
+
+def first(prior, num):
+    return np.array(list(itertools.islice(settings_of(prior), num)))
+
+
+def test_settings_begin_with_the_ends_and_fill_the_range():
+    values = first(lc.Uniform(k=(1.0, 9.0)), 9)[:, 0]
+    np.testing.assert_allclose(values, [1, 9, 5, 3, 7, 2, 6, 4, 8])
+
+
+def test_settings_follow_the_measure_of_the_prior():
+    values = first(lc.LogUniform(nu=(1e-4, 1.0)), 5)[:, 0]
+    np.testing.assert_allclose(values, [1e-4, 1, 1e-2, 1e-3, 1e-1])
+
+
+def test_settings_of_several_coefficients():
+    prior = lc.Uniform(a=(0.0, 1.0), b=(2.0, 4.0))
+    values = first(prior, 40)
+    assert {tuple(v) for v in values[:4]} == {(0, 2), (0, 4), (1, 2), (1, 4)}
+    np.testing.assert_allclose(values[4], [0.5, 3.0])
+    assert len(np.unique(values, axis=0)) == 40
+    assert np.all(prior.contains(values))
+    # A quarter of the range has about a quarter of the rest.
+    assert 6 <= np.sum(values[5:, 0] < 0.25) <= 12
+    many = lc.Uniform(**{f"c{i}": (0.0, 1.0) for i in range(8)})
+    np.testing.assert_allclose(first(many, 1)[0], 0.5)
+
+
+def test_a_coefficient_that_is_held_stays():
+    prior = lc.Uniform(a=(0.0, 1.0), b=(2.0, 4.0)).at(a=0.25)
+    np.testing.assert_allclose(first(prior, 3), [[0.25, 2], [0.25, 4], [0.25, 3]])
+    assert len(first(prior.at(b=3.0), 5)) == 1
+
+
+def estimates(*errors):
+    reason = lambda e: "a front" if np.isnan(e) else ""
+    return [Estimate(e, reason(e), {"k": float(i)}) for i, e in enumerate(errors)]
+
+
+def test_solved_where_every_estimate_is_within_the_tolerance():
+    verdict = from_estimates(estimates(1e-8, 3e-7, 1e-9), 1e-6)
+    assert verdict.solved is True
+    assert (verdict.error, verdict.at, verdict.tolerance) == (3e-7, {"k": 1.0}, 1e-6)
+    assert verdict.settings == 3
+    assert str(verdict) == (
+        "solved: the largest estimated error is 3.0e-07 at k = 1 (3 settings, tolerance 1e-06)"
+    )
+
+
+def test_not_solved_where_one_is_above():
+    verdict = from_estimates(estimates(1e-8, 3e-5, np.nan), 1e-6)
+    assert verdict.solved is False
+    assert (verdict.error, verdict.at) == (3e-5, {"k": 1.0})
+    assert "3.0e-05 at k = 1, above 1e-06" in str(verdict)
+
+
+def test_nothing_can_be_said_where_one_is_not_known():
+    verdict = from_estimates(estimates(1e-8, np.nan), 1e-6)
+    assert verdict.solved is None
+    assert verdict.error == 1e-8
+    assert "cannot be estimated at k = 1: a front" in verdict.reason
+    assert from_estimates(estimates(np.nan), 1e-6).error is None
+
+
+def test_the_worst_is_unknown_if_one_is():
+    assert worst(estimates(1.0, 3.0, 2.0)).error == 3.0
+    assert worst(estimates(1.0, np.nan, 2.0)).reason == "a front"
+
+
+def test_a_verdict_travels_as_json():
+    verdict = from_estimates(estimates(1e-8, 3e-7), 1e-6)
+    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+    with pytest.raises(lc.LcpinnError, match="no verdict"):
+        Verdict.from_json({"solved": True, "guess": 1})
+
+
+@pytest.mark.parametrize("bad", [0.0, -1e-3, np.inf, np.nan, "1e-6", True])
+def test_a_tolerance_is_a_positive_number(bad):
+    with pytest.raises(lc.LcpinnError, match="tolerance is a"):
+        check_tolerance(bad)
+
+
+# -- Trainings ------------------------------------------------------------------------------------
+
+LAYER = '''\
+import lcpinn as lc
+
+
+class Layer(lc.Family):
+    """-nu u'' + u' = 1, u(0) = u(1) = 0, for every nu."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.LogUniform(nu=(1e-3, 1.0))
+
+    @lc.interior
+    def equation(self, u_x, u_xx, nu):
+        return -nu * u_xx + u_x - 1.0
+
+    @lc.on()
+    def ends(self, u):
+        return u
+'''
+
+
+def small(protocol):
+    """The same at a size that compiles and runs in a moment; its verdict is still asked for."""
+    return dataclasses.replace(shrunk(protocol), judged=True)
+
+
+@pytest.fixture(scope="module")
+def layer(tmp_path_factory):
+    """A layer that three steps do not resolve, trained by the command line."""
+    home = tmp_path_factory.mktemp("layer")
+    (home / "layer.py").write_text(LAYER)
+    words = ["train", f"{home / 'layer.py'}:Layer", "--steps", "3", "--out", str(home / "run")]
+    done = CliRunner().invoke(app, [*words, "--tolerance", "1e-6"])
+    return home, done
+
+
+def test_a_wrong_answer_is_not_given_in_silence(layer):
+    home, done = layer
+    assert done.exit_code == 1, done.output
+    assert "not solved: the estimated error is" in done.stdout
+    assert "lcpinn predict" not in done.stdout
+    assert "lcpinn certify" in done.stdout
+    assert "lcpinn solve" in done.stdout
+    verdict = json.loads((home / "run" / "result.json").read_text())["verdict"]
+    assert verdict["solved"] is False
+    assert verdict["tolerance"] == 1e-6
+    assert verdict["error"] > 0.1
+    assert 1e-3 <= verdict["at"]["nu"] <= 1
+
+
+def test_a_model_keeps_its_verdict(layer):
+    home, _ = layer
+    written = json.loads((home / "run" / "result.json").read_text())["verdict"]
+    namespace = {}
+    exec(LAYER, namespace)
+    solution = lc.load(home / "run", namespace["Layer"]())
+    assert solution.verdict.to_json() == written
+
+
+def test_an_error_above_one_per_cent_warns_without_being_asked(layer):
+    namespace = {}
+    exec(LAYER, namespace)
+    family = namespace["Layer"]()
+    with pytest.warns(lc.NotSolvedWarning, match="not solved: the estimated error is"):
+        solution = lc.train(family, small(lc.protocol.fast(family)), progress=False)
+    assert solution.verdict.solved is False
+    assert solution.verdict.tolerance == 0.01
+
+
+def test_a_solved_family_ends_as_soon_as_it_is_solved():
+    family = Decay()
+    protocol = lc.protocol.fast(family, tolerance=1e-4)
+    phase = protocol.phases[0]
+    few = dataclasses.replace(phase.phase, sampling=Sampling(200, 20, 1, "collocation"))
+    network = dataclasses.replace(protocol.network, widths=(8, 8))
+    protocol = dataclasses.replace(
+        protocol, network=network, phases=(dataclasses.replace(phase, phase=few),)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lc.NotSolvedWarning)
+        solution = lc.train(family, protocol, tolerance=1e-4, progress=False)
+    assert solution.verdict.solved is True
+    truth = solution.evaluate()["dense_max"]
+    assert truth <= 1e-4
+    assert truth <= 3 * solution.verdict.error + 1e-12
+    assert "solved: estimated error" in solution.run["training"]["stopped"][0]
+
+
+def test_trying_out_is_not_judged():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lc.NotSolvedWarning)
+        solution = lc.train(Decay(), lc.protocol.smoke(Decay()), progress=False)
+    assert solution.verdict.solved is None
+    assert "smoke is for trying things out" in solution.verdict.reason
+
+
+def test_seconds_are_for_the_default_protocol():
+    with pytest.raises(lc.LcpinnError, match="seconds is for the default protocol"):
+        lc.train(Decay(), lc.protocol.smoke(Decay()), seconds=3.0)
+    with pytest.raises(lc.LcpinnError, match="tolerance is a"):
+        lc.train(Decay(), tolerance=-1.0)
+
+
+def test_one_training_for_a_tolerance():
+    done = CliRunner().invoke(
+        app,
+        ["train", "helmholtz-1d", "--at", "k=1", "--at", "k=2", "--tolerance", "1e-3"],
+    )
+    assert done.exit_code != 0
+    assert "--tolerance is for one training" in done.output
+
+
+# -- Estimates while it runs ----------------------------------------------------------------------
+
+
+class Scripted:
+    """A judge that answers with given errors, one list for each call."""
+
+    def __init__(self, *answers):
+        self.answers, self.seconds, self.asked = list(answers), 0.0, []
+
+    def __call__(self, params, *, num=None, seconds=0.0):
+        self.asked.append(num)
+        return estimates(*self.answers.pop(0))
+
+    def suspect(self, at):
+        self.suspected = at
+
+
+def watching(*answers):
+    watch = Watch.__new__(Watch)
+    watch.tolerance, watch.error, watch._judge = 1e-3, np.inf, Scripted(*answers)
+    watch._began, watch._loss = 0.0, np.inf
+    return watch
+
+
+def state(loss):
+    return SimpleNamespace(held_out=SimpleNamespace(best=loss), best=None)
+
+
+def test_many_settings_are_looked_at_once_a_few_are_good_enough():
+    watch = watching([1e-4, 5e-4], [1e-4, 2e-4, 6e-4])
+    assert watch.reached(state(1e-8), over=False)
+    assert watch._judge.asked == [None, 65]
+    assert watch.error == 6e-4
+
+
+def test_one_bad_setting_among_many_is_enough_to_go_on():
+    assert not watching([1e-4], [1e-4, 2e-2]).reached(state(1e-8), over=False)
+    assert not watching([np.nan]).reached(state(1e-8), over=False)
+
+
+def test_an_estimate_waits_for_the_loss_to_fall():
+    watch = watching([1.0], [1.0])
+    assert not watch.reached(state(1e-2), over=False)
+    assert watch._judge.suspected == {"k": 0.0}
+    assert not watch.reached(state(0.9e-2), over=False)
+    assert len(watch._judge.asked) == 1
+    assert not watch.reached(state(0.9e-2), over=True)
+    assert len(watch._judge.asked) == 2
+
+
+def test_estimates_take_a_small_share_of_the_time():
+    watch = watching([1.0])
+    watch._began, watch._judge.seconds = time.perf_counter() - 10.0, 2.0
+    assert not watch.reached(state(1e-8), over=False)
+    assert watch._judge.asked == []
+
+
+# -- Networks for it ------------------------------------------------------------------------------
+
+
+def test_an_exponential_scale_with_slopes():
+    how = FiLM(hidden=0, degree=2, exponential=True, slopes=1.5)
+    params = how.init(jax.random.PRNGKey(0), 1, (6, 5), jnp.float32)
+    exponents = np.asarray(params["w"])
+    assert np.abs(exponents[0, :6]).max() <= 1.5
+    assert np.abs(exponents[0, :6]).min() > 0
+    assert not exponents[1:].any()
+    (gamma, beta), (second, _) = how.modulate(params, jnp.asarray([0.5]), (6, 5))
+    np.testing.assert_allclose(gamma, np.exp(0.5 * exponents[0, :6]), rtol=1e-6)
+    np.testing.assert_array_equal(beta, 0)
+    np.testing.assert_array_equal(second, 1)
+    with pytest.raises(lc.LcpinnError, match="needs a degree"):
+        FiLM(slopes=1.0)
+
+
+def test_a_readout_is_linear_in_the_coefficients():
+    """With hidden layers that do not see them, outputs are affine in the coefficients."""
+    network = MLP((7,), "sine", Unseen(), frequency_scale=2.0, readout=1)
+    params = network.init(jax.random.PRNGKey(0), 1, 2, {"parameters": 3}, jnp.float32)
+    keys = jax.random.split(jax.random.PRNGKey(1), 2)
+    params["readout"] = {
+        name: jax.random.normal(key, leaf.shape)
+        for key, (name, leaf) in zip(keys, params["readout"].items(), strict=True)
+    }
+    orders = Orders(((0,),))
+    x = jnp.linspace(-1, 1, 4)[:, None]
+
+    def u(lam):
+        values = jnp.broadcast_to(jnp.asarray(lam), (4, 3))
+        return network.apply(params, Series(orders, x[None]), {"parameters": values}).value
+
+    base, ends = u([0.0, 0.0, 0.0]), np.eye(3)
+    mixed = u([0.2, -0.7, 0.4])
+    slopes = [u(list(end)) - base for end in ends]
+    expected = base + 0.2 * slopes[0] - 0.7 * slopes[1] + 0.4 * slopes[2]
+    np.testing.assert_allclose(mixed, expected, rtol=1e-5, atol=1e-5)
+    assert np.abs(slopes[1]).max() > 0.1
+
+
+def test_many_coefficients_are_read_out():
+    class Sources(lc.Family):
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.Uniform(**{f"c{i}": (-1.0, 1.0) for i in range(5)})
+
+        @lc.interior
+        def equation(self, u_xx, x, c0, c1, c2, c3, c4):
+            return u_xx - c0 - c1 * x - c2 * x**2 - c3 * x**3 - c4 * x**4
+
+        @lc.on()
+        def ends(self, u):
+            return u
+
+    network = lc.protocol.fast(Sources()).network
+    assert (network.readout, network.parameters.degree) == (1, 1)
+    assert lc.protocol.fast(Decay()).network.readout == 0
