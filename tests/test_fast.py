@@ -25,6 +25,7 @@ from lcpinn.optimiser import (
     StopReason,
 )
 from lcpinn.optimiser.gauss_newton import HeldOut
+from lcpinn.optimiser.stage import Info
 from lcpinn.protocol import Protocol, fast
 from lcpinn.sampling import Sampling
 from lcpinn.training import make_setup
@@ -305,12 +306,17 @@ def mark(params):
     return float(params["layers"][0]["w"][0, 0])
 
 
+def at_loss(value):
+    """Held-out losses of a start that has not stagnated."""
+    return HeldOut(*(np.asarray(v) for v in (value, value, np.inf)))  # pyright: ignore[reportArgumentType]
+
+
 class Fake(NamedTuple):
     """What Restarts looks at in the state of a phase."""
 
     params: Any
     step: int = 0
-    held_out: HeldOut = HeldOut(np.inf, np.inf, np.inf)
+    held_out: HeldOut = at_loss(np.inf)
     at_rounding: bool = False
 
     @property
@@ -321,10 +327,10 @@ class Fake(NamedTuple):
 def fake(losses):
     """A stage of six steps whose held-out loss is known: the start's own, divided by the step."""
 
-    def advance(state):
+    def advance(state) -> tuple[Fake, Info]:
         step = state.step + 1
         loss = losses[mark(state.params)] / step
-        after = state._replace(step=step, held_out=HeldOut(loss, loss, np.inf))
+        after = state._replace(step=step, held_out=at_loss(loss))
         return after, {"validation": loss}
 
     def stopped(state, info):
@@ -343,7 +349,7 @@ def test_the_best_start_goes_on(monkeypatch):
         losses = dict(zip(map(mark, starts), (3.0, 1.0, 2.0), strict=True))
         monkeypatch.setattr(GaussNewton, "build", lambda self, setup: fake(losses))
         restarts = Restarts(SMALL, starts=3, trial=2).build(setup)
-        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), {}
+        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), Info()
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
         params, note = restarts.finish(state)
@@ -376,7 +382,7 @@ def test_time_that_is_left_goes_into_further_starts(monkeypatch):
 
         monkeypatch.setattr(GaussNewton, "build", with_clock)
         restarts = Restarts(timed, starts=1, trial=2, most=6).build(setup)
-        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), {}
+        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), Info()
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
         params, note = restarts.finish(state)
@@ -393,13 +399,13 @@ def test_a_start_that_stagnates_makes_room(monkeypatch):
         stuck = []
 
         def build(self, setup):
-            def advance(state):
+            def advance(state) -> tuple[Fake, Info]:
                 step = state.step + 10
                 # The first start halves its loss up to its fortieth step; the second goes on.
                 first = mark(state.params) == stuck[0]
                 loss = 2.0 ** -(min(step, 40) if first else step)
-                info = {"validation": loss, "seconds_left": float(next(clock))}
-                return state._replace(step=step, held_out=HeldOut(loss, loss, np.inf)), info
+                info: Info = {"validation": loss, "seconds_left": float(next(clock))}
+                return state._replace(step=step, held_out=at_loss(loss)), info
 
             def stopped(state, info):
                 return Stop(StopReason.STEPS, "done") if state.step >= 300 else None
@@ -416,7 +422,7 @@ def test_a_start_that_stagnates_makes_room(monkeypatch):
         restarts = Restarts(timed, starts=1, trial=0, most=2).build(setup)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
         stuck.append(mark(params))
-        state, info = restarts.init(params, jax.random.PRNGKey(5)), {}
+        state, info = restarts.init(params, jax.random.PRNGKey(5)), Info()
         steps = []
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
@@ -456,7 +462,7 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
         monkeypatch.setattr("lcpinn.optimiser.restarts.worst_case", lambda problem: judge)
         # One start is allowed; two more come because the first two are in doubt.
         restarts = Restarts(timed, starts=1, trial=2, most=1).build(setup)
-        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), {}
+        state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), Info()
         state, info = restarts.advance(state)
         assert "estimated error 5.0e-01 (doubtful)" in restarts.finish(state)[1]
         while restarts.stopped(state, info) is None:

@@ -18,6 +18,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Setup
+from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
 from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid, gram
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
@@ -25,7 +26,8 @@ from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
 
-FIRST_ORDER = GainRatio(corrections=0)
+FIRST_ORDER: Acceptance = GainRatio(corrections=0)
+ONE = jnp.ones(())
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -122,7 +124,7 @@ def test_the_smallest_damping_that_passes_with_all_larger_ones_is_taken():
     # Dampings grow along the grid. The third candidate fails, so that the first, which passes, is
     # not reached.
     losses, predicted = jnp.array([0.1, 0.2, 0.99, 0.5, 0.7]), jnp.full(5, 0.9)
-    acceptable = GainRatio().acceptable(losses, jnp.asarray(1.0), predicted)
+    acceptable = GainRatio().acceptable(losses, ONE, predicted)
     assert acceptable.tolist() == [True, True, False, True, True]
     index, accepted = smallest_damping_of(acceptable)
     assert (int(index), bool(accepted)) == (3, True)
@@ -132,7 +134,7 @@ def test_the_smallest_damping_that_passes_with_all_larger_ones_is_taken():
 @pytest.mark.parametrize("where", range(5))
 def test_a_candidate_that_is_not_finite_is_never_taken(bad, where):
     losses = jnp.full(5, 0.5).at[where].set(bad)
-    index, accepted = smallest_damping_of(GainRatio().acceptable(losses, 1.0, jnp.full(5, 0.5)))
+    index, accepted = smallest_damping_of(GainRatio().acceptable(losses, ONE, jnp.full(5, 0.5)))
     assert not bool(accepted) or bool(jnp.isfinite(losses[index]))
     assert bool(accepted) == (where != 4)
 
@@ -141,7 +143,7 @@ def test_a_loss_may_rise_by_a_factor():
     # The first is too high, the second would be taken, and one that is not finite ends the walk.
     losses, predicted = jnp.array([30.0, 9.0, 1.2, 0.5, 0.7]), jnp.full(5, 0.9)
     take = lambda losses, factor: smallest_damping_of(
-        NonMonotone(factor).acceptable(losses, 1.0, predicted)
+        NonMonotone(factor).acceptable(losses, ONE, predicted)
     )
     assert [int(take(losses, factor)[0]) for factor in (0.0, 2.0, 11.0, 40.0)] == [3, 2, 1, 0]
     assert int(take(losses.at[2].set(jnp.nan), 40.0)[0]) == 3
@@ -205,7 +207,7 @@ def test_exploring_ends_when_the_model_loss_no_longer_falls_by_its_share():
     assert [r.monotone for r in (GainRatio(), NonMonotone(), rule)] == [True, False, False]
 
 
-def solve(rows, theta, solver, steps=60, *, acceptance=FIRST_ORDER, **options):
+def solve(rows, theta, solver, steps=60, *, acceptance: Acceptance = FIRST_ORDER, **options):
     jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
     step = jax.jit(
         lambda t, d: levenberg_marquardt_step(
@@ -245,7 +247,7 @@ def test_the_same_factorisation_solves_for_other_rows(solver, shape):
     dampings = damping_grid(jnp.asarray(1e-4), 5)
     given = jnp.asarray(jacobian), jnp.asarray(rows)
     _, solve_for = damped_steps(*given, dampings, dampings[2], solver)
-    others = np.random.default_rng(3).normal(size=(2, shape[0]))
+    others = jnp.asarray(np.random.default_rng(3).normal(size=(2, shape[0])))
     part = dampings[1:3]
     for row, damping, step in zip(others, part, solve_for(others, part), strict=True):
         expected = dense_step(jacobian, row, float(damping))

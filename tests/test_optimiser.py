@@ -19,13 +19,14 @@ from lcpinn.optimiser import (
     LBFGS,
     Adam,
     GaussNewton,
+    Phase,
     Restarts,
     RevertOnWorse,
     Stage,
     Stop,
     StopReason,
 )
-from lcpinn.optimiser.stage import held_out_loss, keep, objective
+from lcpinn.optimiser.stage import Info, held_out_loss, keep, objective
 from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.training import make_setup
@@ -184,7 +185,7 @@ class JumpState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Jump:
+class Jump(Phase):
     """A phase that ends wherever it is told to."""
 
     to: object
@@ -193,7 +194,7 @@ class Jump:
         def init(params, key):
             return JumpState(params, 0)
 
-        def advance(state):
+        def advance(state) -> tuple[JumpState, Info]:
             return JumpState(self.to, 1), {"loss": 0.0, "terms": {}}
 
         def stopped(state, info):

@@ -322,9 +322,7 @@ def test_shrunk_protocols_keep_their_parts(protocol, family):
     whole = example(protocol, made)
     small = shrunk(whole)
     assert [type(p) for p in small.phases] == [type(p) for p in whole.phases]
-    assert [type(p.innermost) for p in small.phases] == [
-        type(p.innermost) for p in whole.phases
-    ]
+    assert [type(p.innermost) for p in small.phases] == [type(p.innermost) for p in whole.phases]
     assert type(small.network) is type(whole.network)
     kept = ("weighting", "dtype", "plain", "weighted", "at")
     assert [getattr(small, name) for name in kept] == [getattr(whole, name) for name in kept]

@@ -25,7 +25,7 @@ import lcpinn as lc
 from lcpinn.evaluation import write_result
 from lcpinn.files import read_arrays
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse
+from lcpinn.optimiser import LBFGS, Adam, Phase, RevertOnWorse
 from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
 from lcpinn.spec import from_plain, spec
@@ -35,7 +35,7 @@ FILES = {"run.json", "metrics.jsonl", "model.safetensors", "result.json", "solut
 
 
 @spec
-class Slow:
+class Slow(Phase):
     """Another phase with a pause after every block, long enough for a kill to fall into."""
 
     phase: Any
