@@ -28,6 +28,7 @@ from lcpinn.evaluation import evaluate
 from lcpinn.families import ON_SHAPES, FourHoles
 from lcpinn.files import write_json
 from lcpinn.network import MLP
+from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling, fixed
 
@@ -269,7 +270,7 @@ def _boxed() -> lc.Family:
 
 def _step(family: lc.Family) -> float:
     """Seconds for the loss and its gradient on 8192 rows."""
-    with jax.enable_x64(True):
+    with double():
         problem = Problem(family, MLP((32, 32, 32)), jnp.float64)
         params = problem.init(jax.random.PRNGKey(0))
         batch = fixed(family, Sampling(6144, 1024, 1, "sobol"), jnp.float64)
