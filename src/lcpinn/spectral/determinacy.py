@@ -144,7 +144,7 @@ def null_space(
     column = np.where(column > 1e-12 * column.max(initial=0.0), column, 1.0)
     triangle = np.linalg.qr(matrix / column, mode="r")
     none = NullSpace(basis, np.zeros((0, num_outputs, basis.size)))
-    condition = get_lapack_funcs("trcon", (triangle,))
+    (condition,) = get_lapack_funcs(("trcon",), (triangle,))
     if len(triangle) == len(column) and condition(triangle)[0] > CLEAR:
         return none
     _, singular, right = np.linalg.svd(triangle)
@@ -340,9 +340,9 @@ class _Examination:
         return False
 
     def _cauchy_data(self, space: NullSpace, coordinate: int, end: float, order: int) -> float:
-        """The largest value or normal derivative below the order at a face, over the null space."""
+        """The largest value or normal derivative up to the order at a face, over the null space."""
         dim = self.family.domain.dim
-        index = tuple(order - 1 if j == coordinate else 0 for j in range(dim))
+        index = tuple(order if j == coordinate else 0 for j in range(dim))
         orders = Orders.closure([index], dim)
         grid = TensorGrid(space.basis, {coordinate: end}, orders, self.terms.interior[0])
         low, high = self.family.domain.ranges[self.family.domain.names[coordinate]]
