@@ -85,7 +85,7 @@ class Determinacy:
             count = "functions are"  # of some coordinates: as many as there are of those
             if len(self.null_space.basis.axes) == 1:
                 words = {1: "one function is", 2: "two functions are"}
-                count = words.get(self.num_free, f"{self.num_free} functions are")
+                count = words.get(self.num_free, "many functions are")
             named = " and ".join(self.outputs)
             asked = f" ({self.hint})" if self.hint else ""
             return f"the page does not determine {named}: {count} free{asked}"
@@ -171,7 +171,8 @@ def _smooth(basis: TensorBasis, functions: np.ndarray) -> NullSpace:
     ]
     if num == 0:
         return NullSpace(basis, np.zeros((0, len(functions), basis.size)))
-    _, sizes, turn = np.linalg.svd(np.concatenate(tails), full_matrices=False)
+    _, some, turn = np.linalg.svd(np.concatenate(tails))
+    sizes = np.concatenate([some, np.zeros(num - len(some))])
     resolved = np.flatnonzero(sizes <= RESOLVED)[::-1]
     return NullSpace(basis, np.moveaxis(functions @ turn[resolved].T, 2, 0))
 
