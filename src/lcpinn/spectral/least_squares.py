@@ -20,6 +20,7 @@ from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs, lstsq
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
 DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
+FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
@@ -57,7 +58,8 @@ def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> Least
         for grid in grids
     ):
         return iterative(blocks, accuracy)
-    return dense(blocks)
+    on_box = all(isinstance(grid, TensorGrid) for grid in grids)
+    return dense(blocks, None if on_box else FRAME)
 
 
 # -- The matrix written out ----------------------------------------------------------------------

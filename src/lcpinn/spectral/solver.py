@@ -30,6 +30,7 @@ from lcpinn.threads import blas_threads
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
 MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
+MOST_IN_FRAME = 1200  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
@@ -167,9 +168,12 @@ class _Solver:
         worse, why = 0, ""
         while True:
             tails = expansion.basis.tails(coefficients)
-            following = Expansion(self.terms, self._grown(expansion.sizes, tails))
+            following = Expansion(
+                self.terms, self._grown(expansion.sizes, tails), self.at.parameters
+            )
             unknowns = following.basis.size * len(self.family.outputs)
-            if unknowns > MOST[len(expansion.sizes)] or self._late():
+            most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
+            if unknowns > most or self._late():
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
@@ -186,7 +190,9 @@ class _Solver:
             if worse >= 2 and (best[0] < USEFUL or self.march is not None):
                 why = f"more functions do not help: two sizes differ by {best[0]:.0e}"
                 break
-        if best is None or best[0] > USEFUL or max(best[1].basis.tails(best[2])) > USEFUL:
+        if best is None or best[0] > USEFUL:
+            return None, why
+        if best[1].on_box and max(best[1].basis.tails(best[2])) > USEFUL:
             return None, why
         return self._of(best, why), why
 
@@ -195,7 +201,7 @@ class _Solver:
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         sizes, expansions = [FIRST[dim]] * dim, []
         while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
-            expansions.append(Expansion(self.terms, sizes))
+            expansions.append(Expansion(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
         thorough = self.march is None  # a front is better marched through than sought for
         which, coefficients = first_solution(expansions, self.at, thorough=thorough)
@@ -206,8 +212,9 @@ class _Solver:
 
     def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
         """Whether the coefficients have decayed, and the terms hold between the points, too."""
-        if max(expansion.basis.tails(coefficients)) > max(self.tolerance, 1e-12):
-            return False
+        tails = expansion.basis.tails(coefficients)
+        if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
+            return False  # the coefficients of a frame are not unique, and need not decay
         return expansion.share_left_between(self.at, coefficients) < max(1e-2, self.tolerance)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
@@ -247,7 +254,9 @@ class _Solver:
         orders = zeroth(self.family.domain.dim)
 
         def values(points: np.ndarray) -> np.ndarray:
-            return self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+            found = self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+            inside = self.family.domain.covers(points, self.at.parameters)
+            return np.where(inside[:, None], found, np.nan)
 
         resolution = dict(zip(self.family.domain.names, expansion.sizes, strict=True))
         error = max(error, 1e-15)
