@@ -236,9 +236,29 @@ def test_iterations_find_what_a_dense_solver_finds():
 
 def test_what_is_not_resolved_is_not_estimated():
     family = Spring()
-    estimate = spoilt(family, lambda p: jnp.sin(150 * p))(1e-3, [0.5])
+    estimate = spoilt(family, lambda p: jnp.sin(900 * p))(1e-3, [0.5])
     assert np.isnan(estimate.error)
     assert "resolve" in estimate.reason
+
+
+FINE = {
+    "one coordinate": (Spring(), lambda p: jnp.sin(150 * p), [0.5]),
+    "one of two": (
+        FAMILIES["helmholtz-2d"](), lambda p: (jnp.sin(25 * p[0]) * p[1] ** 2)[None], [3.0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_more_functions_are_taken_where_the_error_is_finer(name):
+    """Than 128 functions, or 24 along each of two coordinates, can follow."""
+    family, bump, lam = FINE[name]
+    estimate = spoilt(family, bump)(1e-3, lam)
+    points = family.domain.sobol(4000)
+    truth = np.asarray(family.truth(points, np.array(lam)))
+    error = 1e-3 * np.asarray(jax.vmap(bump)(points))
+    expected = np.linalg.norm(error) / np.linalg.norm(truth)
+    assert estimate.error == pytest.approx(expected, rel=0.15), estimate.reason
 
 
 @pytest.mark.parametrize("periodic", [False, True])

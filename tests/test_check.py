@@ -265,7 +265,7 @@ def test_a_failure_is_an_exit_code(decay, tmp_path):
     found = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py")])
     assert found.exit_code == 1
     assert "✗  corners" in found.stdout
-    assert "2 of 11 checks failed" in found.stdout
+    assert "2 of 12 checks failed" in found.stdout
     as_json = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py"), "--json"])
     assert as_json.exit_code == 1
     report = json.loads(as_json.stdout)

@@ -407,6 +407,58 @@ def test_redundancy_of_a_frame_is_no_open_page():
     np.testing.assert_allclose(level, level[0], rtol=1e-4)
 
 
+class Pipe(lc.Family):
+    """Δu = 0 between a pipe of radius r and its casing: u = ln(ρ) / ln(r)."""
+
+    pipe = lc.Ball(x=0.0, y=0.0, radius="r")
+    casing = lc.Ball(x=0.0, y=0.0, radius=1.0)
+    domain = casing - pipe
+    parameters = lc.Uniform(r=(0.4, 0.6))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on(pipe)
+    def hot(self, u):
+        return u - 1.0
+
+    @lc.on(casing)
+    def cold(self, u):
+        return u
+
+
+class InsulatedPipe(Pipe):
+    @lc.on(Pipe.casing)
+    def cold(self, u_n):
+        return u_n
+
+    @lc.on(Pipe.pipe)
+    def hot(self, u_n):
+        return u_n
+
+
+def test_a_page_on_a_shape():
+    """Determined, or up to a level where only the flux is given."""
+    known = determinacy(Pipe())
+    assert known.is_determined
+    assert known.levels == ()
+    assert determinacy(InsulatedPipe()).levels == (("u", ("x", "y")),)
+
+
+def test_an_error_on_a_shape_is_estimated():
+    def function(p, lam):
+        radius = jnp.hypot(p[0], p[1])
+        return (jnp.log(radius) / jnp.log(lam[0]) + 1e-3 * p[0] * p[1])[None]
+
+    family, lam = Pipe(), np.array([0.5])
+    points = family.domain.sobol(4000, parameters=lam)
+    exact = np.log(np.hypot(*points.T)) / np.log(0.5)
+    expected = 1e-3 * np.linalg.norm(np.prod(points, axis=1)) / np.linalg.norm(exact)
+    estimate = judged(family, function, lam)
+    assert estimate.error == pytest.approx(expected, rel=0.15), estimate.reason
+
+
 # -- The command line -----------------------------------------------------------------------------
 
 

@@ -192,6 +192,18 @@ def test_a_solution_is_called_by_name_and_broadcasts():
         solved(t=0.5, x=0.1, y=0.1)
 
 
+def test_a_shape_is_solved_by_an_extension_frame():
+    from test_determinacy import Pipe
+
+    solved = lc.solve(Pipe(), r=0.5, tolerance=1e-3)
+    x, y = np.meshgrid(np.linspace(-1, 1, 21), np.linspace(-1, 1, 21))
+    radius = np.hypot(x, y)
+    inside = (radius > 0.5) & (radius < 1)
+    exact = np.log(radius[inside]) / np.log(0.5)
+    assert np.abs(solved(x=x, y=y)[inside] - exact).max() < 1e-3
+    assert np.isnan(solved(x=0.0, y=0.1))
+
+
 def test_a_level_that_is_free_is_zero_on_average():
     class Insulated(lc.Family):
         domain = lc.Box(x=(0.0, 1.0))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.domain import Box
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
@@ -35,6 +36,7 @@ from lcpinn.threads import blas_threads
 
 # Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
 SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
+FRAMES = {1: (64, 48), 2: (22, 18), 3: (10, 8)}  # of regions that are no boxes
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
@@ -146,8 +148,10 @@ class Estimator:
     def _determinacy(self) -> Determinacy:
         return determinacy(self.family, observations=False)
 
-    def _expansion(self, sizes: tuple[int, ...]) -> Expansion:
-        """With so many functions a coordinate; its tables are made once."""
+    def _expansion(self, sizes: tuple[int, ...], parameters: np.ndarray) -> Expansion:
+        """With so many functions a coordinate; its tables are made once, in a box."""
+        if not isinstance(self.family.domain, Box):
+            return Expansion(self.terms, sizes, parameters)
         if sizes not in self._expansions:
             self._expansions[sizes] = Expansion(self.terms, sizes)
         return self._expansions[sizes]
@@ -162,7 +166,9 @@ class Estimator:
     def _expanded(self, at: Linearisation, growths: int) -> Correction:
         """By expansions of two sizes that agree; where they do not, by two that are finer."""
         dim = self.family.domain.dim
-        fine, coarse = ((num,) * dim for num in SIZES[dim])
+        on_box = isinstance(self.family.domain, Box)
+        fine, coarse = ((num,) * dim for num in (SIZES if on_box else FRAMES)[dim])
+        growths = growths if on_box else 0
         attempt, before = self._attempt(fine, at), None
         for _ in range(1 + growths):
             if attempt.share_left <= MISFIT and not attempt.correction.estimate.reason:
@@ -181,7 +187,7 @@ class Estimator:
 
     def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
         """The estimate by one expansion, by Newton's method where the equation is not linear."""
-        expansion = self._expansion(sizes)
+        expansion = self._expansion(sizes, at.parameters)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
         coefficients, whole, share = expansion.zero, 0.0, 0.0

@@ -22,15 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from lcpinn.domain import Box, Face, Part
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis, tail_length
+from lcpinn.spectral.basis import TensorBasis, basis_on, tail_length
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
-from lcpinn.spectral.march import outflow_sides
+from lcpinn.spectral.march import faces_of, outflow_sides
 from lcpinn.threads import blas_threads
 
 SIZES = {1: (128, 96), 2: (20, 18), 3: (9, 7)}
@@ -39,6 +40,7 @@ SETTINGS = {1: 3}  # values of lambda that are tried; two in more coordinates
 UNSEEN = 1e-9  # a singular value, beside the largest, of what no row sees
 CLEAR = 1e-7  # a reciprocal condition number with which there is no such value
 ON_DOMAIN = 1e-4  # the least size on the domain of a null function: frames are redundant outside
+CONSTANT = 1e-3  # the variation of a level on a region, beside its size
 RESOLVED = 1e-5  # the share of the last coefficients in a function that is resolved
 ROUNDING = 1e-6  # Cauchy data, beside the function's size, that may be rounding
 CONTRADICTED, STEADY = 1e-3, 1.2  # the share of the residual left in both sizes; their ratio
@@ -85,7 +87,7 @@ class Determinacy:
             count = "functions are"  # of some coordinates: as many as there are of those
             if len(self.null_space.basis.axes) == 1:
                 words = {1: "one function is", 2: "two functions are"}
-                count = words.get(self.num_free, f"{self.num_free} functions are")
+                count = words.get(self.num_free, "many functions are")
             named = " and ".join(self.outputs)
             asked = f" ({self.hint})" if self.hint else ""
             return f"the page does not determine {named}: {count} free{asked}"
@@ -144,7 +146,7 @@ def null_space(
     column = np.where(column > 1e-12 * column.max(initial=0.0), column, 1.0)
     triangle = np.linalg.qr(matrix / column, mode="r")
     none = NullSpace(basis, np.zeros((0, num_outputs, basis.size)))
-    condition = get_lapack_funcs("trcon", (triangle,))
+    (condition,) = get_lapack_funcs(("trcon",), (triangle,))
     if len(triangle) == len(column) and condition(triangle)[0] > CLEAR:
         return none
     _, singular, right = np.linalg.svd(triangle)
@@ -164,14 +166,15 @@ def null_space(
 def _smooth(basis: TensorBasis, functions: np.ndarray) -> NullSpace:
     """The span of functions (outputs, size, functions) as far as it is resolved, smooth first."""
     num = functions.shape[2]
+    if num == 0:
+        return NullSpace(basis, np.zeros((0, len(functions), basis.size)))
     tensor = functions.reshape(len(functions), *basis.shape, num)
     tails = [
         np.take(tensor, range(n - tail_length(n), n), axis=1 + i).reshape(-1, num)
         for i, n in enumerate(basis.shape)
     ]
-    if num == 0:
-        return NullSpace(basis, np.zeros((0, len(functions), basis.size)))
-    _, sizes, turn = np.linalg.svd(np.concatenate(tails), full_matrices=False)
+    _, some, turn = np.linalg.svd(np.concatenate(tails))
+    sizes = np.concatenate([some, np.zeros(num - len(some))])
     resolved = np.flatnonzero(sizes <= RESOLVED)[::-1]
     return NullSpace(basis, np.moveaxis(functions @ turn[resolved].T, 2, 0))
 
@@ -213,7 +216,7 @@ class _Examination:
         outflow = self._outflow()
         smallest: NullSpace | None = None
         for setting in self.settings:
-            for expansion in self.expansions:
+            for expansion in self.expansions(setting):
                 found = self._null_space(expansion, setting)
                 if len(found) == 0:
                     return self._contradiction(outflow)
@@ -229,12 +232,11 @@ class _Examination:
             len(smallest), (), (), self._open_outputs(smallest), self._hint(), smallest, outflow
         )
 
-    @cached_property
-    def expansions(self) -> list[Expansion]:
+    def expansions(self, setting: np.ndarray) -> list[Expansion]:
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         most = int((MOST_UNKNOWNS / outputs) ** (1 / dim))
         sizes = [min(num, most - 2 * i) for i, num in enumerate(SIZES[dim])]
-        return [Expansion(self.terms, (num,) * dim) for num in sizes]
+        return [Expansion(self.terms, (num,) * dim, setting) for num in sizes]
 
     @cached_property
     def _guess(self) -> np.ndarray:
@@ -252,7 +254,7 @@ class _Examination:
         outputs = len(self.family.outputs)
         if self.family.is_linear():
             return Linearisation(self.terms, setting, zero(outputs))
-        small = Expansion(self.terms, (3,) * self.family.domain.dim).basis
+        small = basis_on(self.family.domain, (3,) * self.family.domain.dim)
         return Linearisation(
             self.terms, setting, lambda points, orders: small.evaluate(self._guess, points, orders)
         )
@@ -281,6 +283,8 @@ class _Examination:
     def _levels(self, space: NullSpace) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Outputs of which nothing is free but a level, constant along some coordinates or all."""
         names, dim = self.family.domain.names, self.family.domain.dim
+        if not isinstance(self.family.domain, Box):
+            return self._levels_on_region(space)
         tensor = space.coefficients.reshape(-1, len(self.family.outputs), *space.basis.shape)
         spatial = [i for i in range(dim) if names[i] != "t"]
         along_choices = [tuple(range(dim)), tuple(spatial)]
@@ -295,6 +299,21 @@ class _Examination:
             levels.append((output, tuple(names[i] for i in constant)))
         return tuple(levels)
 
+    def _levels_on_region(self, space: NullSpace) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """As `_levels`, by values at points inside: a frame has many expansions of a constant."""
+        setting = self.settings[-1]
+        points = self.family.domain.sobol(256, seed=4, parameters=setting)
+        orders, levels = zeroth(self.family.domain.dim), []
+        values = [space.basis.evaluate(c, points, orders)[0] for c in space.coefficients]
+        for o, output in enumerate(self.family.outputs):
+            sizes = np.array([(np.ptp(v[:, o]), np.abs(v[:, o]).max()) for v in values])
+            if np.all(sizes[:, 1] < ON_DOMAIN):
+                continue
+            if np.any(sizes[:, 0] > CONSTANT * sizes[:, 1].max()):
+                return ()
+            levels.append((output, self.family.domain.names))
+        return tuple(levels)
+
     def _open_outputs(self, space: NullSpace) -> tuple[str, ...]:
         sizes = np.abs(space.coefficients).max(axis=(0, 2))
         return tuple(n for n, v in zip(self.family.outputs, sizes, strict=True) if v > 1e-3)
@@ -303,7 +322,7 @@ class _Examination:
         """For each end of a coordinate, how many conditions there are."""
         counts = dict.fromkeys(self.family.domain.ranges[name], 0)
         for term in self.terms.terms:
-            for face in term.faces:
+            for face in faces_of(term):
                 if face.name == name:
                     counts[face.value] += self.terms.num_components(term)
         return counts
@@ -312,7 +331,7 @@ class _Examination:
         """Coordinates with fewer conditions than the order of the equations asks for."""
         domain = self.family.domain
         found = []
-        for i, name in enumerate(domain.names):
+        for i, name in enumerate(domain.names if isinstance(domain, Box) else ()):
             if name not in domain.periodic:
                 counts = self._conditions(name)
                 if sum(counts.values()) < sum(self.terms.highest_orders(i)):
@@ -329,29 +348,28 @@ class _Examination:
 
     def _only_grows(self, space: NullSpace) -> bool:
         """Whether it only seems unseen: it has grown by many digits from where it is seen."""
-        domain = self.family.domain
         if self._missing():
             return False
-        for i, name in enumerate(domain.names):
-            order = max(self.terms.highest_orders(i))
-            for end, count in self._conditions(name).items() if name not in domain.periodic else ():
-                if count and order and self._cauchy_data(space, i, end, order) < ROUNDING:
-                    return True
-        return False
+        setting, dim = self.settings[-1], self.family.domain.dim
+        order = max(max(self.terms.highest_orders(i)) for i in range(dim))
+        places = [face for term in self.terms.terms for face in term.faces]
+        return any(self._cauchy_data(space, p, order, setting) < ROUNDING for p in places)
 
-    def _cauchy_data(self, space: NullSpace, coordinate: int, end: float, order: int) -> float:
-        """The largest value or normal derivative below the order at a face, over the null space."""
-        dim = self.family.domain.dim
-        index = tuple(order - 1 if j == coordinate else 0 for j in range(dim))
-        orders = Orders.closure([index], dim)
-        grid = TensorGrid(space.basis, {coordinate: end}, orders, self.terms.interior[0])
-        low, high = self.family.domain.ranges[self.family.domain.names[coordinate]]
-        scale = np.array([((high - low) / 2) ** sum(i) for i in orders.indices])
+    def _cauchy_data(
+        self, space: NullSpace, place: Face | Part, order: int, setting: np.ndarray
+    ) -> float:
+        """The largest value or derivative up to the order on a part of the boundary."""
+        domain, dim = self.family.domain, self.family.domain.dim
+        points = domain.sobol(128, seed=6, face=place, parameters=setting)
+        along = [tuple(order if i == j else 0 for j in range(dim)) for i in range(dim)]
+        orders = Orders.closure(along, dim)
+        lengths = np.array([(high - low) / 2 for low, high in domain.ranges.values()])
+        scale = np.prod(lengths ** np.array(orders.indices), axis=1)
         sizes = [
-            np.sqrt(np.mean(grid.series(function) ** 2, axis=1)).max(axis=1) * scale
-            for function in space.coefficients
+            np.sqrt(np.mean(space.basis.evaluate(c, points, orders) ** 2, axis=1)).max(axis=1)
+            for c in space.coefficients
         ]
-        return float(np.max(sizes))
+        return float(np.max(sizes * scale))
 
     def _outflow(self) -> str:
         sides = outflow_sides(self._about(self.settings[0]))
@@ -360,12 +378,13 @@ class _Examination:
     def _contradiction(self, outflow: str) -> Determinacy:
         """Whether least squares leaves the same share of the residual in both sizes, resolved."""
         known = Determinacy(outflow=outflow)
-        if not self.family.is_linear() or self.data is not None:
+        on_box = isinstance(self.family.domain, Box)  # a frame does not tell a corner's singularity
+        if not (self.family.is_linear() and on_box) or self.data is not None:
             return known
         named: set[str] = set()
         for setting in self.settings:
             at, solved = self._about(setting), []
-            for expansion in self.expansions:
+            for expansion in self.expansions(setting):
                 blocks = expansion.rows(at, expansion.zero, expansion.base(at))
                 solved.append((expansion, compromise(blocks)))
             terms = contradicting(*solved)

@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
+from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
@@ -15,6 +16,7 @@ from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
 from lcpinn.term import Term
 
+INSIDE, RIM = 3, 6  # scattered points for each function inside, and for each along an axis
 CHECKS = 128  # scattered points, between those of the grid
 
 
@@ -26,29 +28,54 @@ class Expansion:
     """Corrections d of a base function u, as expansions with so many functions a coordinate.
 
     `T'(u + c)[step] = -T(u + c)` for all terms together is one step of Newton's method for the
-    coefficients c of d.
+    coefficients c of d. In a box the points are tensor grids; in any other region, which may depend
+    on the parameters, they are scattered, and the functions, on its bounding box, are a frame.
     """
 
-    def __init__(self, terms: LinearisedTerms, sizes: Sequence[int]):
+    def __init__(
+        self, terms: LinearisedTerms, sizes: Sequence[int], parameters: np.ndarray | None = None
+    ):
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
+        self.parameters, self.on_box = parameters, isinstance(self.family.domain, Box)
         self.basis: TensorBasis = basis_on(self.family.domain, sizes)
         self._outflow_sides: list[tuple[str, float]] | None = None
 
     @cached_property
-    def grids(self) -> list[TensorGrid]:
-        """Every term with its points inside, or those on each of its faces."""
+    def grids(self) -> list[TensorGrid | ScatteredPoints]:
+        """Every term with its points inside, or those on each part of the boundary."""
         names, grids = self.family.domain.names, []
         for term in self.terms.terms:
             orders = self.family.orders([term])
             for face in term.faces or (None,):
+                if not self.on_box:
+                    points = self._scattered(face)
+                    grids.append(ScatteredPoints(self.basis, points, orders, term))
+                    continue
+                assert face is None or isinstance(face, Face)
                 fixed = {} if face is None else {names.index(face.name): face.value}
                 grids.append(TensorGrid(self.basis, fixed, orders, term))
         return grids
 
+    def _scattered(self, face: Face | Part | None) -> np.ndarray:
+        """More points than functions, inside or on a part of the boundary."""
+        dim = len(self.sizes)
+        num = INSIDE * self.basis.size if face is None else RIM * max(self.sizes) ** (dim - 1)
+        return self.family.domain.sobol(num, seed=11, face=face, parameters=self.parameters)
+
     @cached_property
-    def inside(self) -> TensorGrid:
+    def inside(self) -> TensorGrid | ScatteredPoints:
         """Points for norms over the domain."""
-        return TensorGrid(self.basis, {}, zeroth(len(self.sizes)), self.terms.terms[0])
+        orders, term = zeroth(len(self.sizes)), self.terms.terms[0]
+        if self.on_box:
+            return TensorGrid(self.basis, {}, orders, term)
+        return ScatteredPoints(self.basis, self._scattered(None), orders, term)
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """What the points inside count for in a mean over the domain."""
+        if isinstance(self.inside, TensorGrid):
+            return reduce(np.kron, self.inside.weights)
+        return np.full(len(self.inside.points), 1 / len(self.inside.points))
 
     @property
     def zero(self) -> np.ndarray:
@@ -104,6 +131,9 @@ class Expansion:
 
     def without_level(self, values: np.ndarray, output: int, along: Sequence[int]) -> np.ndarray:
         """Values at the points inside, one output less its mean along some coordinates."""
+        if not isinstance(self.inside, TensorGrid):
+            level = np.eye(values.shape[1])[output] * (self.mass @ values[:, output])
+            return values - level
         tensor = values[:, output].reshape(self.inside.counts)
         mean = tensor
         for i in along:
@@ -114,7 +144,7 @@ class Expansion:
 
     def mean_square(self, values: np.ndarray) -> np.ndarray:
         """Of values at the points inside, over the domain, for each output."""
-        return reduce(np.kron, self.inside.weights) @ values**2
+        return self.mass @ values**2
 
     def relative(self, error: np.ndarray, solution: np.ndarray) -> float:
         """The root mean square of an error beside that of the solution; the worst output counts."""
@@ -127,7 +157,7 @@ class Expansion:
 
         What oscillates between the points of a grid can look smooth on it.
         """
-        points = self.family.domain.sobol(CHECKS, seed=5)
+        points = self.family.domain.sobol(CHECKS, seed=5, parameters=at.parameters)
         parts = [self._left(at, coefficients, term, points) for term in self.terms.interior]
         whole, left = (
             float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs, lstsq
@@ -20,10 +20,12 @@ from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs, lstsq
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
 DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
+FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
+RESTARTS = 2  # of the iteration, where more than ACCURATE is asked for
 PATIENCE = 8  # steps without a smaller gradient, after which rounding is what is left
 JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
 ROUNDING = 1e-15  # relative variation of slopes over the points, below which they are constant
@@ -56,7 +58,8 @@ def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> Least
         for grid in grids
     ):
         return iterative(blocks, accuracy)
-    return dense(blocks)
+    on_box = all(isinstance(grid, TensorGrid) for grid in grids)
+    return dense(blocks, None if on_box else FRAME)
 
 
 # -- The matrix written out ----------------------------------------------------------------------
@@ -123,24 +126,39 @@ def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> L
     normal = sum(r.normal() for r in rows)
     assert isinstance(normal, np.ndarray)
     factor = _factorised(normal)
-    left = [-r.weight * r.block.residual for r in rows]
-    whole, solution = _norms(left), np.zeros(len(normal))
-    direction, size, first, sizes = np.zeros(len(normal)), 1.0, None, [np.inf]
+    target = [-r.weight * r.block.residual for r in rows]
+    solution = np.zeros(len(normal))
+    for _ in range(RESTARTS if accuracy < ACCURATE else 1):  # what rounding has left of the first
+        residual = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
+        step = _conjugate_gradients(rows, factor, residual, accuracy)
+        if step is None:
+            return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
+        solution = solution + step
+    left = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
+    return LeastSquares(solution, _norms(left), _norms(target))
+
+
+def _conjugate_gradients(
+    rows: Sequence[TensorRows], factor: Any, left: list[np.ndarray], accuracy: float
+) -> np.ndarray | None:
+    """The solution for a right-hand side `left`; None where it does not converge."""
+    solution = np.zeros(len(factor[0]))
+    direction, size, first, sizes = solution, 1.0, None, [np.inf]
     for _ in range(STEPS):
         gradient = sum(r.transposed(v) for r, v in zip(rows, left, strict=True))
         step = cho_solve(factor, gradient, check_finite=False)
         size, before = float(gradient @ step), size
         if first is None:
             first = size
-        elif size <= accuracy**2 * first or _stagnates(sizes, ACCURATE**2 * first):
-            return LeastSquares(solution, _norms(left), whole)
+        if size <= accuracy**2 * first or _stagnates(sizes, ACCURATE**2 * first):
+            return solution
         sizes.append(size)
         direction = step + size / before * direction
         change = [r.apply(direction) for r in rows]
         length = size / max(float(np.sum(_norms(change) ** 2)), np.finfo(float).tiny)
         solution = solution + length * direction
         left = [v - length * c for v, c in zip(left, change, strict=True)]
-    return LeastSquares(solution, np.full(len(rows), np.inf), whole)
+    return None
 
 
 def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:

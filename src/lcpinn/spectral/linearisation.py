@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.domain import Face
+from lcpinn.domain import Box, Face
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
@@ -43,9 +43,11 @@ class LinearisedTerms:
     def num_components(self, term: Term) -> int:
         """How many values a term returns."""
         orders, family = self.family.orders([term]), self.family
-        shapes = [(len(orders), len(family.outputs)), (family.domain.dim,), family.parameters.dim]
-        like = [jax.ShapeDtypeStruct(np.empty(shape).shape, jnp.float32) for shape in shapes]
-        return jax.eval_shape(lambda s, p, lam: term.residual(s, orders, p, lam), *like).shape[0]
+        dim, num = family.domain.dim, family.parameters.dim
+        shapes = [(len(orders), len(family.outputs)), (dim,), (num,), (dim,)]
+        like = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+        residual = lambda s, p, lam, n: term.residual(s, orders, p, lam, normal=n)
+        return jax.eval_shape(residual, *like).shape[0]
 
     def highest_orders(self, coordinate: int) -> tuple[int, ...]:
         """For each output its highest derivative along a coordinate, inside."""
@@ -58,12 +60,14 @@ class LinearisedTerms:
         return tuple(highest)
 
     def _residual_and_slopes(
-        self, term: Term, orders: Orders, series: Array, points: Array, parameters: Array
-    ) -> tuple[Array, Array]:
-        def at(s: Array, p: Array) -> Array:
-            return term.residual(s, orders, p, parameters)
+        self, term: Term, orders: Orders, series: Array, points: Array, normals: Array,
+        parameters: Array,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        def at(s: Array, p: Array, n: Array) -> Array:
+            return term.residual(s, orders, p, parameters, normal=n)
 
-        return jax.vmap(lambda s, p: (at(s, p), jax.jacfwd(at)(s, p)), (1, 0))(series, points)
+        both = lambda s, p, n: (at(s, p, n), jax.jacfwd(at)(s, p, n))
+        return jax.vmap(both, (1, 0, 0))(series, points, normals)
 
 
 def linearised(family: Family) -> LinearisedTerms:
@@ -110,13 +114,19 @@ class Linearisation:
         self, term: Term, orders: Orders, series: np.ndarray, points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """A term's residual (n, c) and its derivative by the series, (n, c, s, outputs)."""
-        both = np.concatenate([np.moveaxis(series, 1, 0).reshape(len(points), -1), points], axis=1)
-        residuals, slopes, split = [], [], both.shape[1] - points.shape[1]
+        num, dim = points.shape
+        normals = np.zeros_like(points)
+        if term.asks_normals:
+            normals = np.asarray(self.family.domain.normals(points, self.parameters, term.faces))
+        flat = np.moveaxis(series, 1, 0).reshape(num, -1)
+        every = np.concatenate([flat, points, normals], axis=1)
+        residuals, slopes, split = [], [], flat.shape[1]
         with double():
-            for piece, count in pieces(both, CHUNK):
+            for piece, count in pieces(every, CHUNK):
                 shape = (len(piece), len(orders), series.shape[2])
                 s = np.moveaxis(piece[:, :split].reshape(shape), 0, 1)
-                r, d = self.terms._slopes(term, orders, s, piece[:, split:], self.parameters)
+                place, normal = piece[:, split : split + dim], piece[:, split + dim :]
+                r, d = self.terms._slopes(term, orders, s, place, normal, self.parameters)
                 residuals.append(np.asarray(r)[:count])
                 slopes.append(np.asarray(d)[:count])
         return np.concatenate(residuals), np.concatenate(slopes)
@@ -127,7 +137,7 @@ def imposed_conditions(family: Family) -> list[Term]:
 
     The ansatz does so where it does not depend on the network's output, to first order.
     """
-    if family.ansatz is None:
+    if family.ansatz is None or not isinstance(family.domain, Box):
         return []
     faces = [
         Face(name, end)

@@ -20,6 +20,7 @@ from numpy.polynomial import Legendre, Polynomial
 from scipy.sparse import csc_array, diags_array
 from scipy.sparse.linalg import splu
 
+from lcpinn.domain import Box, Face
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
 from lcpinn.spectral.slab import (
     CONDITION,
@@ -33,6 +34,7 @@ from lcpinn.spectral.slab import (
     SolvedSlab,
 )
 from lcpinn.spectral.splines import DEGREE, NODES, Splines, halved
+from lcpinn.term import Term
 
 POWERS = 4  # unknown functions along a slab
 COARSE = 16  # intervals across, before any is split
@@ -69,9 +71,9 @@ class MarchDirection(NamedTuple):
 def initial_coordinate(terms: LinearisedTerms) -> MarchDirection | None:
     """A coordinate with as many conditions at one end, and none at the other, as its order."""
     domain = terms.family.domain
-    for along, name in enumerate(domain.names):
-        conditions = [t for t in terms.terms if any(face.name == name for face in t.faces)]
-        ends = {face.value for t in conditions for face in t.faces if face.name == name}
+    for along, name in enumerate(domain.names if isinstance(domain, Box) else ()):
+        conditions = [t for t in terms.terms if any(f.name == name for f in faces_of(t))]
+        ends = {face.value for t in conditions for face in faces_of(t) if face.name == name}
         orders = terms.highest_orders(along)
         given = sum(terms.num_components(t) for t in conditions)
         if len(ends) == 1 and given == sum(orders):
@@ -85,13 +87,18 @@ def march_direction(terms: LinearisedTerms) -> MarchDirection | None:
     return initial_coordinate(terms) if terms.family.domain.dim == 2 else None
 
 
+def faces_of(term: Term) -> list[Face]:
+    """The faces of a box, among the parts of a boundary that a term holds on."""
+    return [face for face in term.faces if isinstance(face, Face)]
+
+
 def open_sides(terms: LinearisedTerms, coordinate: int) -> list[float]:
     """Ends of a coordinate without a condition although the equations' order asks for more."""
     domain = terms.family.domain
     name = domain.names[coordinate]
     if name in domain.periodic:
         return []
-    conditions = [(t, f.value) for t in terms.terms for f in t.faces if f.name == name]
+    conditions = [(t, f.value) for t in terms.terms for f in faces_of(t) if f.name == name]
     given = sum(terms.num_components(term) for term, _ in conditions)
     if given >= sum(terms.highest_orders(coordinate)):
         return []
@@ -195,7 +202,7 @@ class March:
         self.sides = [
             (term, face.value) for term in terms.terms for face in term.faces if face.name == across
         ]
-        self.initial = [t for t in terms.terms if any(f.name == along for f in t.faces)]
+        self.initial = [t for t in terms.terms if any(f.name == along for f in faces_of(t))]
         self.across = terms.highest_orders(1 - direction.along)
         self.degree = max(DEGREE, *(order + 1 for order in self.across))
         self.open_sides = open_sides(terms, 1 - direction.along)
@@ -415,7 +422,7 @@ class March:
         domain, sizes = self.family.domain, [self.scan(at)]
         for term in self.initial + [term for term, _ in self.sides]:
             orders = self.family.orders([term])
-            for face in term.faces:
+            for face in faces_of(term):
                 points = domain.sobol(128, seed=2, face=face)
                 residual, slopes = at.slopes(term, orders, at.series(points, orders), points)
                 unit = np.sqrt(np.mean(np.sum(slopes**2, axis=(2, 3)), axis=0))

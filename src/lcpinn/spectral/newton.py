@@ -48,7 +48,7 @@ def newton(
         if not (np.isfinite(step).all() and np.isfinite(solved.left).all()):
             raise NotConverged
         if expansion.family.is_linear():
-            return _refined(expansion, at, coefficients + step, series)
+            return coefficients + step
         length = float(np.linalg.norm(step))
         for damping in DAMPINGS:
             moved = coefficients + damping * step
@@ -72,18 +72,6 @@ def newton(
 
 def _tiny(length: float, coefficients: np.ndarray) -> bool:
     return length < NEARLY * float(np.linalg.norm(coefficients))
-
-
-def _refined(
-    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray]
-) -> np.ndarray:
-    """A second solve for what rounding has left, where the matrix was not written out."""
-    if len(expansion.sizes) == 1 or expansion.basis.size <= 600:
-        return coefficients
-    again = solve(expansion.rows(at, coefficients, series), ACCURACY)
-    step = again.coefficients.reshape(coefficients.shape)
-    small = np.linalg.norm(step) < 1e-3 * np.linalg.norm(coefficients)
-    return coefficients + step if small else coefficients
 
 
 def _rows(
@@ -155,13 +143,16 @@ def _followed(expansion: Expansion, at: Linearisation, current: np.ndarray, sett
     raise NotConverged
 
 
-def first_solution(expansions: Sequence[Expansion], at: Linearisation) -> tuple[int, np.ndarray]:
+def first_solution(
+    expansions: Sequence[Expansion], at: Linearisation, *, thorough: bool = True
+) -> tuple[int, np.ndarray]:
     """A solution by whichever way leads to one, from nothing; which of the expansions has it.
 
-    The cheap ways are tried with all expansions, from coarse to fine, before the others: too few
-    functions may have no solution near the true one.
+    The cheap way is tried with all expansions, from coarse to fine, before the others: too few
+    functions may have no solution near the true one. Not to be `thorough` is to try no other.
     """
-    for way in (newton,) if at.family.is_linear() else (newton, homotopy, continued):
+    cheap = at.family.is_linear() or not thorough
+    for way in (newton,) if cheap else (newton, homotopy, continued):
         for i, expansion in enumerate(expansions):
             try:
                 return i, way(expansion, at, expansion.zero)

@@ -30,8 +30,10 @@ from lcpinn.threads import blas_threads
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
 MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
+MOST_IN_FRAME = 1200  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
+SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
 USEFUL = 1e-3  # an error above which a solution is none
 FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
 LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
@@ -122,6 +124,11 @@ class _Solver:
         if start is not None:
             self.base = start.linearisation(**setting).base
         self.at = Linearisation(self.terms, parameters, self.base)
+        direction = march_direction(self.terms)
+        limits = LIMITS._replace(seconds=SECONDS)
+        self.march = None
+        if direction is not None and not known.levels:
+            self.march = March(self.terms, direction, limits)
 
     def result(self) -> NumericalSolution:
         why = ""
@@ -137,12 +144,10 @@ class _Solver:
                 None,
                 f"the term {str(name)!r} is not finite" if str(name) else "singular",
             )
-        direction = march_direction(self.terms)
-        if direction is not None and not self.known.levels:
-            march = March(self.terms, direction, LIMITS._replace(seconds=SECONDS))
+        if self.march is not None:
             try:
                 with blas_threads(1):
-                    marched = self._marched(march)
+                    marched = self._marched(self.march)
                 if solution is None or marched.error < solution.error:
                     solution = marched
             except Unresolved as unresolved:
@@ -163,25 +168,31 @@ class _Solver:
         worse, why = 0, ""
         while True:
             tails = expansion.basis.tails(coefficients)
-            following = Expansion(self.terms, self._grown(expansion.sizes, tails))
+            following = Expansion(
+                self.terms, self._grown(expansion.sizes, tails), self.at.parameters
+            )
             unknowns = following.basis.size * len(self.family.outputs)
-            if unknowns > MOST[len(expansion.sizes)] or self._late():
+            most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
+            if unknowns > most or self._late():
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
             guess = expansion.basis.resized(coefficients, following.basis)
             finer = self._level(following, newton(following, self.at, guess))
             gap = self._gap(following, finer, guess)
-            worse = worse + 1 if best is not None and gap >= best[0] else 0
+            slow = SLOW if self.march is not None else 1.0  # a march may be the better way
+            worse = worse + 1 if best is not None and gap >= slow * best[0] else 0
             if best is None or gap < best[0]:
                 best = gap, following, finer
             expansion, coefficients = following, finer
             if gap <= self.tolerance and self._resolved(following, finer):
                 return self._of((gap, following, finer)), ""
-            if worse >= 2 and best[0] < USEFUL:
-                why = f"rounding leaves {best[0]:.0e}"
+            if worse >= 2 and (best[0] < USEFUL or self.march is not None):
+                why = f"more functions do not help: two sizes differ by {best[0]:.0e}"
                 break
-        if best is None or best[0] > USEFUL or max(best[1].basis.tails(best[2])) > USEFUL:
+        if best is None or best[0] > USEFUL:
+            return None, why
+        if best[1].on_box and max(best[1].basis.tails(best[2])) > USEFUL:
             return None, why
         return self._of(best, why), why
 
@@ -190,9 +201,10 @@ class _Solver:
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         sizes, expansions = [FIRST[dim]] * dim, []
         while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
-            expansions.append(Expansion(self.terms, sizes))
+            expansions.append(Expansion(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
-        which, coefficients = first_solution(expansions, self.at)
+        thorough = self.march is None  # a front is better marched through than sought for
+        which, coefficients = first_solution(expansions, self.at, thorough=thorough)
         return expansions[which], self._level(expansions[which], coefficients)
 
     def _late(self) -> bool:
@@ -200,8 +212,9 @@ class _Solver:
 
     def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
         """Whether the coefficients have decayed, and the terms hold between the points, too."""
-        if max(expansion.basis.tails(coefficients)) > max(self.tolerance, 1e-12):
-            return False
+        tails = expansion.basis.tails(coefficients)
+        if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
+            return False  # the coefficients of a frame are not unique, and need not decay
         return expansion.share_left_between(self.at, coefficients) < max(1e-2, self.tolerance)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
@@ -210,10 +223,15 @@ class _Solver:
         enough = [tail <= SHARE * self.tolerance for tail in tails]
         if all(enough):
             return [int(np.ceil(1.2 * num)) for num in sizes]
-        return [
-            num + 2 if fine else int(np.ceil(factor * num))
-            for num, fine in zip(sizes, enough, strict=True)
-        ]
+        most = MOST[len(sizes)] / len(self.family.outputs)
+        for share in (factor, 0.5 + 0.5 * factor, 1.15):  # less where that is too much
+            grown = [
+                num + 2 if fine else int(np.ceil(share * num))
+                for num, fine in zip(sizes, enough, strict=True)
+            ]
+            if np.prod(grown) <= most:
+                break
+        return grown
 
     def _gap(self, expansion: Expansion, coefficients: np.ndarray, other: np.ndarray) -> float:
         """The relative distance of two expansions; the worst output counts."""
@@ -236,7 +254,9 @@ class _Solver:
         orders = zeroth(self.family.domain.dim)
 
         def values(points: np.ndarray) -> np.ndarray:
-            return self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+            found = self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+            inside = self.family.domain.covers(points, self.at.parameters)
+            return np.where(inside[:, None], found, np.nan)
 
         resolution = dict(zip(self.family.domain.names, expansion.sizes, strict=True))
         error = max(error, 1e-15)
