@@ -78,7 +78,7 @@ def check_batch(family: lc.Family, batch, tolerance: float) -> None:
     for where, points in batch.items():
         x, lam = np.asarray(points.coordinates), np.asarray(points.parameters)
         lam = np.broadcast_to(lam[:, None], (*x.shape[:2], lam.shape[-1]))
-        level = family.domain.level(x, lam)
+        level = family.domain.level_at(x, lam)
         faces = family.groups[where][0].faces
         if faces:
             assert np.abs(level).max() < tolerance

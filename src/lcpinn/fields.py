@@ -30,7 +30,7 @@ def to_xarray(solution: Solution, **named: Any) -> Dataset:
     family = solution.family
     axes = _axes(solution, named)
     spread = [name for name, values in axes.items() if np.ndim(values)]
-    shaped = {
+    shaped: dict[str, Any] = {
         name: np.reshape(values, [-1 if other == name else 1 for other in spread])
         if np.ndim(values)
         else values

@@ -37,6 +37,8 @@ class Part:
 
     label: str
     surfaces: tuple[Surface, ...]
+    name = ""  # of a coordinate: unlike a face, it is none of a single one
+    value = float("nan")
 
 
 Place = Face | Part | None  # a face, a part of the boundary, or the interior
@@ -149,7 +151,7 @@ class Region:
                 values[name] = low + np.mod(np.asarray(values[name], float) - low, high - low)
         return self.shape.contains(**values)
 
-    def level(self, points: np.ndarray, parameters: np.ndarray) -> Float[np.ndarray, "*batch"]:
+    def level_at(self, points: np.ndarray, parameters: np.ndarray) -> Float[np.ndarray, "*batch"]:
         """Negative inside, positive outside, and close to the boundary the distance from it."""
         with double():
             at = self._named(np.asarray(points, float), np.asarray(parameters, float), np)
@@ -161,7 +163,7 @@ class Region:
 
     def covers(self, points: np.ndarray, parameters: np.ndarray) -> Bool[np.ndarray, "*batch"]:
         """Which points a solution answers at: inside or on the boundary, up to rounding."""
-        return self.level(points, parameters) <= ROUNDING * self._size
+        return self.level_at(points, parameters) <= ROUNDING * self._size
 
     def _level(self, at: Mapping[str, Any], xp: ModuleType) -> Any:
         wrapped = {
@@ -197,7 +199,7 @@ class Region:
         sides = [s for s in self.shape.surfaces if isinstance(s, Side) and s.name == name]
         for side in sides:
             end = side.value.value
-            if end == value or (_number(end) and _number(value) and self._close(end, value)):
+            if end == value or self._close(end, value):
                 return Face(name, end)  # pyright: ignore[reportArgumentType]
         has = " and ".join(dict.fromkeys(side.value.label for side in sides))
         said = f"its faces are {has}" if sides else f"it has no flat faces along {name}"
@@ -236,7 +238,9 @@ class Region:
         real = tuple(s for s in part.surfaces if np.any(self.shares[s] > 0))
         return Part(part.label, real or part.surfaces)
 
-    def _close(self, end: float, value: float) -> bool:
+    def _close(self, end: Any, value: Any) -> bool:
+        if not (isinstance(end, (int, float)) and isinstance(value, (int, float))):
+            return False
         return abs(end - value) <= ROUNDING * max(abs(end), self._size)
 
     @cached_property
@@ -288,7 +292,7 @@ class Region:
         lam = self._rows(jnp.asarray(self._given(parameters), dtype), num, jnp)
         tries, unit_dim = self._tries(face), self.unit_dim(face)
 
-        def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
             key, points, done, count = state
             key, own = jax.random.split(key)
             unit = jax.random.uniform(own, (tries, num, unit_dim), dtype)
@@ -471,7 +475,3 @@ def _middle(prior: Coefficients, used: Sequence[str]) -> dict[str, float]:
     middle = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)), float)
     pairs = zip(prior.names, middle, strict=True)
     return {name: float(value) for name, value in pairs if name not in used}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float))
