@@ -123,8 +123,8 @@ def test_candidates_of_a_redraw_lie_inside():
 def test_the_normal_derivative_is_the_slope_along_the_normal():
     """On a disc it is the radial derivative, and on a box that of the coordinate."""
     family = Heated()
-    problem, params = double(family)
     with jax.enable_x64(True):
+        problem, params = double(family)
         batch = fixed(family, Sampling(8, 32, 4, "sobol"), jnp.float64)
         found = problem.residuals(params, batch)["flux"]
         points = batch["rim"]
@@ -165,8 +165,8 @@ def test_on_a_box_u_n_is_plus_or_minus_the_slope():
             return u_n - n_y * u_y, n_x
 
     family = Walls()
-    problem, params = double(family)
     with jax.enable_x64(True):
+        problem, params = double(family)
         batch = fixed(family, Sampling(16, 16, 2, "sobol"), jnp.float64)
         found = problem.residuals(params, batch)
     for name in ("left", "right", "ends"):
@@ -252,6 +252,7 @@ def test_pictures_are_masked_and_outlined(tmp_path):
         assert all(np.isnan(np.ma.filled(a.images[0].get_array(), np.nan)).any() for a in shown)
         assert all(len(axis.collections) for axis in shown)  # the outline
     assert solution._repr_html_().count("data:image/png;base64,") == 1
+    assert solution.explore(settings=0)._repr_html_().startswith("<iframe srcdoc=")
 
 
 def test_the_domain_is_drawn_with_its_boundaries(tmp_path):
@@ -274,6 +275,53 @@ def test_built_in_families_have_exact_solutions(name):
     assert family.exact is not None
     assert family.is_linear()
     assert family.domain.moves
+
+
+def test_a_radius_is_found_from_sensors():
+    """From the network's own values: the fit knows nothing of where the hole is."""
+    solution = untrained(Ring())
+    points = Ring().domain.sobol(40, 5, parameters=np.array([0.5]))
+    values = solution(x=points[:, 0], y=points[:, 1], r=0.31)
+    found = solution.fit(
+        {"x": points[:, 0], "y": points[:, 1], "u": values}, sigma=1e-6, estimate=False
+    )
+    assert found.values["r"] == pytest.approx(0.31, abs=1e-5)
+    inside_the_pipe = {"x": [0.0, *points[:, 0]], "y": [0.0, *points[:, 1]], "u": [0.0, *values]}
+    found = solution.fit(inside_the_pipe, sigma=1.0, estimate=False)
+    assert any("1 of 41 points lie outside of the domain" in line for line in found.warnings)
+
+
+def test_observations_are_rows_on_a_shape():
+    class Seen(Ring):
+        data = lc.Data(x=[0.6, -0.7], y=[0.0, 0.1], r=[0.3, 0.4], u=[1.0, 1.0])
+
+    batch = fixed(Seen(), Sampling(16, 8, 2, "sobol"), jnp.float32)
+    assert batch["data"].coordinates.shape == (2, 1, 2)
+    assert batch["data"].normals is None
+
+
+def test_without_coefficients_the_loss_weights_are_conditioned_on():
+    class Disc(lc.Family):
+        domain = lc.Ball(x=0.0, y=0.0, radius=1.0)
+
+        @lc.interior
+        def equation(self, laplacian_u):
+            return laplacian_u + 1.0
+
+        @lc.on()
+        def rim(self, u):
+            return u
+
+    batch = jax.jit(lambda key: draw(Disc(), Sampling(32, 8, 4), key, jnp.float32))(
+        jax.random.PRNGKey(0)
+    )
+    assert batch["interior"].weights.shape == (4, 3)
+    assert np.hypot(*np.asarray(batch["interior"].coordinates).reshape(-1, 2).T).max() < 1
+
+
+def test_trainings_at_different_radii_are_no_batch():
+    with pytest.raises(lc.LcpinnError, match="the domain depends on r: train its settings one by"):
+        lc.retrain(Ring(), lc.protocol.pinn, [{"r": 0.3}, {"r": 0.4}], progress=False)
 
 
 # Values for other programs
