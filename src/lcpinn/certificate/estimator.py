@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.domain import Box
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
@@ -20,6 +21,7 @@ from lcpinn.sampling import Points
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import expansion_on, has_corners
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import (
     CHUNK,
@@ -35,6 +37,8 @@ from lcpinn.threads import blas_threads
 
 # Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
 SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
+ON_SHAPES = {1: (64, 48), 2: (24, 20), 3: (10, 8)}  # the same of frames, whose matrix is dense
+MOST_ON_SHAPES = 1300
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
@@ -83,6 +87,7 @@ class Estimator:
         self.family, self.terms = family, linearised(family)
         self._jet = jax.jit(jet, static_argnums=4)
         self._expansions: dict[tuple[int, ...], Expansion] = {}
+        self._on_box = isinstance(family.domain, Box)
 
     def __call__(
         self,
@@ -146,8 +151,10 @@ class Estimator:
     def _determinacy(self) -> Determinacy:
         return determinacy(self.family, observations=False)
 
-    def _expansion(self, sizes: tuple[int, ...]) -> Expansion:
-        """With so many functions a coordinate; its tables are made once."""
+    def _expansion(self, sizes: tuple[int, ...], at: Linearisation) -> Expansion:
+        """With so many functions a coordinate; its tables are made once, on a box."""
+        if not self._on_box:
+            return expansion_on(self.terms, sizes, at.parameters)
         if sizes not in self._expansions:
             self._expansions[sizes] = Expansion(self.terms, sizes)
         return self._expansions[sizes]
@@ -162,7 +169,7 @@ class Estimator:
     def _expanded(self, at: Linearisation, growths: int) -> Correction:
         """By expansions of two sizes that agree; where they do not, by two that are finer."""
         dim = self.family.domain.dim
-        fine, coarse = ((num,) * dim for num in SIZES[dim])
+        fine, coarse = ((num,) * dim for num in (SIZES if self._on_box else ON_SHAPES)[dim])
         attempt, before = self._attempt(fine, at), None
         for _ in range(1 + growths):
             if attempt.share_left <= MISFIT and not attempt.correction.estimate.reason:
@@ -170,18 +177,23 @@ class Estimator:
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE):
                     return attempt.correction
-            before, sizes = attempt, _grown(attempt)
+            before, sizes = attempt, _grown(attempt, MOST if self._on_box else MOST_ON_SHAPES)
             if sizes is None:
                 break
             attempt = self._attempt(sizes, at)
         reason = attempt.correction.estimate.reason
         if attempt.share_left > MISFIT:
             reason = reason or _too_few(attempt.sizes)
-        return _none(reason or "expansions of two sizes do not agree: it is not resolved")
+        reason = reason or "expansions of two sizes do not agree: it is not resolved"
+        if not self._on_box and has_corners(self.family.domain.shape):
+            reason += (
+                "; at a corner that points inwards an error is singular"
+            )
+        return _none(reason)
 
     def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
         """The estimate by one expansion, by Newton's method where the equation is not linear."""
-        expansion = self._expansion(sizes)
+        expansion = self._expansion(sizes, at)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
         coefficients, whole, share = expansion.zero, 0.0, 0.0
@@ -258,7 +270,7 @@ class Attempt(NamedTuple):
     share_left: float
 
 
-def _grown(attempt: Attempt) -> tuple[int, ...] | None:
+def _grown(attempt: Attempt, most: int) -> tuple[int, ...] | None:
     """More functions along the coordinates whose coefficients have decayed least, or not at all.
 
     None where an expansion is not what will resolve it, or no more functions are affordable.
@@ -270,7 +282,7 @@ def _grown(attempt: Attempt) -> tuple[int, ...] | None:
         int(np.ceil(GROWTH * num)) if tail > 0.1 * max(tails) else num + 2
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
-    return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+    return sizes if np.prod(sizes) * len(attempt.coefficients) <= most else None
 
 
 def _too_few(sizes: Sequence[int]) -> str:

@@ -102,6 +102,16 @@ class Region:
             ranges[name] = Periodic(low, high) if name in self.periodic else (low, high)
         return Box(**ranges)
 
+    def box_at(self, parameters: np.ndarray) -> Box:
+        """The bounding box at one setting (p,)."""
+        with double():
+            extent = self.shape.extent(self._named(None, np.asarray(parameters, float), np), np)
+        ranges: dict[str, Any] = {}
+        for name in self.names:
+            low, high = map(float, extent[name])
+            ranges[name] = Periodic(low, high) if name in self.periodic else (low, high)
+        return Box(**ranges)
+
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Name -> (low, high), over all lambda."""

@@ -22,12 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from lcpinn.domain import Box
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis, tail_length
+from lcpinn.spectral.basis import TensorBasis, basis_on, tail_length
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import expansion_on
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import outflow_sides
@@ -204,6 +206,8 @@ class _Examination:
     def result(self) -> Determinacy:
         if self.family.domain.dim not in SIZES or not self.terms.interior:
             return Determinacy()
+        if not isinstance(self.family.domain, Box):
+            return Determinacy(levels=self._unseen_levels())
         try:
             return self._examine()
         except NotFinite:
@@ -229,6 +233,22 @@ class _Examination:
             len(smallest), (), (), self._open_outputs(smallest), self._hint(), smallest, outflow
         )
 
+    def _unseen_levels(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """On a shape: outputs that every term sees through their derivatives alone.
+
+        A frame is redundant, and would have more null functions than there are.
+        """
+        family, seen = self.family, np.zeros(len(self.family.outputs), bool)
+        if self.data is not None:
+            seen |= [name in self.data.columns for name in family.outputs]
+        setting = self.settings[0]
+        small = expansion_on(self.terms, (3,) * family.domain.dim, setting)
+        at = self._about(setting)
+        for block in small.rows(at, small.zero, small.base(at)):
+            seen |= np.any(np.abs(block.slopes[:, :, 0]) > 0, axis=(0, 1))
+        named = zip(family.outputs, seen, strict=True)
+        return tuple((name, family.domain.names) for name, is_seen in named if not is_seen)
+
     @cached_property
     def expansions(self) -> list[Expansion]:
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
@@ -252,7 +272,7 @@ class _Examination:
         outputs = len(self.family.outputs)
         if self.family.is_linear():
             return Linearisation(self.terms, setting, zero(outputs))
-        small = Expansion(self.terms, (3,) * self.family.domain.dim).basis
+        small = basis_on(self.family.domain, (3,) * self.family.domain.dim)
         return Linearisation(
             self.terms, setting, lambda points, orders: small.evaluate(self._guess, points, orders)
         )

@@ -95,8 +95,12 @@ class Expansion:
         accuracy: float = ACCURATE,
     ) -> LeastSquares:  # fmt: skip
         """One step of Newton's method; its coefficients are (outputs, functions)."""
-        solved = solve(self.rows(at, coefficients, series), accuracy)
+        solved = self.solved(self.rows(at, coefficients, series), accuracy)
         return solved._replace(coefficients=solved.coefficients.reshape(coefficients.shape))
+
+    def solved(self, rows: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> LeastSquares:
+        """The coefficients that these rows ask for."""
+        return solve(rows, accuracy)
 
     def values(self, coefficients: np.ndarray) -> np.ndarray:
         """d at the points inside, (n, outputs)."""
@@ -127,7 +131,7 @@ class Expansion:
 
         What oscillates between the points of a grid can look smooth on it.
         """
-        points = self.family.domain.sobol(CHECKS, seed=5)
+        points = self.family.domain.sobol(CHECKS, seed=5, parameters=at.parameters)
         parts = [self._left(at, coefficients, term, points) for term in self.terms.interior]
         whole, left = (
             float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.domain import Face
+from lcpinn.domain import Box, Face
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
@@ -45,7 +45,8 @@ class LinearisedTerms:
         orders, family = self.family.orders([term]), self.family
         shapes = [(len(orders), len(family.outputs)), (family.domain.dim,), family.parameters.dim]
         like = [jax.ShapeDtypeStruct(np.empty(shape).shape, jnp.float32) for shape in shapes]
-        return jax.eval_shape(lambda s, p, lam: term.residual(s, orders, p, lam), *like).shape[0]
+        residual = lambda s, p, lam: term.residual(s, orders, p, lam, normal=p)
+        return jax.eval_shape(residual, *like).shape[0]
 
     def highest_orders(self, coordinate: int) -> tuple[int, ...]:
         """For each output its highest derivative along a coordinate, inside."""
@@ -60,10 +61,15 @@ class LinearisedTerms:
     def _residual_and_slopes(
         self, term: Term, orders: Orders, series: Array, points: Array, parameters: Array
     ) -> tuple[Array, Array]:
-        def at(s: Array, p: Array) -> Array:
-            return term.residual(s, orders, p, parameters)
+        def at(s: Array, p: Array, n: Array | None) -> Array:
+            return term.residual(s, orders, p, parameters, normal=n)
 
-        return jax.vmap(lambda s, p: (at(s, p), jax.jacfwd(at)(s, p)), (1, 0))(series, points)
+        normals = None
+        if term.asks_normals:
+            lam = jnp.broadcast_to(parameters, (len(points), len(parameters)))
+            normals = self.family.domain.normals(points, lam, term.faces, jnp)
+        both = lambda s, p, n: (at(s, p, n), jax.jacfwd(at)(s, p, n))
+        return jax.vmap(both, (1, 0, 0))(series, points, normals)
 
 
 def linearised(family: Family) -> LinearisedTerms:
@@ -127,7 +133,7 @@ def imposed_conditions(family: Family) -> list[Term]:
 
     The ansatz does so where it does not depend on the network's output, to first order.
     """
-    if family.ansatz is None:
+    if family.ansatz is None or not isinstance(family.domain, Box):
         return []
     faces = [
         Face(name, end)

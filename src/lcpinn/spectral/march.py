@@ -20,6 +20,7 @@ from numpy.polynomial import Legendre, Polynomial
 from scipy.sparse import csc_array, diags_array
 from scipy.sparse.linalg import splu
 
+from lcpinn.domain import Box
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
 from lcpinn.spectral.slab import (
     CONDITION,
@@ -69,6 +70,8 @@ class MarchDirection(NamedTuple):
 def initial_coordinate(terms: LinearisedTerms) -> MarchDirection | None:
     """A coordinate with as many conditions at one end, and none at the other, as its order."""
     domain = terms.family.domain
+    if not isinstance(domain, Box):
+        return None
     for along, name in enumerate(domain.names):
         conditions = [t for t in terms.terms if any(face.name == name for face in t.faces)]
         ends = {face.value for t in conditions for face in t.faces if face.name == name}

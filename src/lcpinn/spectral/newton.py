@@ -15,7 +15,7 @@ import numpy as np
 from lcpinn.spectral.collocation import LinearisedRows
 from lcpinn.spectral.determinacy import unit_weights
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.least_squares import NotSolvable, solve
+from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import Linearisation
 
 STEPS = 30
@@ -43,7 +43,7 @@ def newton(
     weights = [unit_weights(block, uniform=True) for block in rows]
     size, length = _size(rows, weights), np.inf
     for _ in range(STEPS):
-        solved = solve(rows, ACCURACY)
+        solved = expansion.solved(rows, ACCURACY)
         step = solved.coefficients.reshape(coefficients.shape)
         if not (np.isfinite(step).all() and np.isfinite(solved.left).all()):
             raise NotConverged
@@ -80,7 +80,7 @@ def _refined(
     """A second solve for what rounding has left, where the matrix was not written out."""
     if len(expansion.sizes) == 1 or expansion.basis.size <= 600:
         return coefficients
-    again = solve(expansion.rows(at, coefficients, series), ACCURACY)
+    again = expansion.solved(expansion.rows(at, coefficients, series), ACCURACY)
     step = again.coefficients.reshape(coefficients.shape)
     small = np.linalg.norm(step) < 1e-3 * np.linalg.norm(coefficients)
     return coefficients + step if small else coefficients

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import expansion_on
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
@@ -30,6 +32,7 @@ from lcpinn.threads import blas_threads
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
 MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
+MOST_ON_SHAPES = 1300  # the same of frames, whose matrix is dense
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
 USEFUL = 1e-3  # an error above which a solution is none
@@ -60,7 +63,8 @@ class NumericalSolution:
         arrays = _coordinates(names, self.at, named)
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         points = np.stack([np.broadcast_to(a, shape).ravel() for a in arrays], axis=-1)
-        values = self._values(points)
+        values = np.array(self._values(points))
+        values[~self.family.domain.covers(points, np.array(list(self.at.values())))] = np.nan
         outputs = self.family.outputs
         if len(outputs) == 1:
             return values[:, 0].reshape(shape)
@@ -117,6 +121,7 @@ class _Solver:
     ):  # fmt: skip
         self.family, self.setting, self.known, self.tolerance = family, setting, known, tolerance
         self.terms, self.began = linearised(family), time.perf_counter()
+        self.on_box = isinstance(family.domain, Box)
         parameters = np.array(list(setting.values()))
         self.base: Jet = zero(len(family.outputs))
         if start is not None:
@@ -163,9 +168,12 @@ class _Solver:
         worse, why = 0, ""
         while True:
             tails = expansion.basis.tails(coefficients)
-            following = Expansion(self.terms, self._grown(expansion.sizes, tails))
+            following = expansion_on(
+                self.terms, self._grown(expansion.sizes, tails), self.at.parameters
+            )
             unknowns = following.basis.size * len(self.family.outputs)
-            if unknowns > MOST[len(expansion.sizes)] or self._late():
+            most = MOST[len(expansion.sizes)] if self.on_box else MOST_ON_SHAPES
+            if unknowns > most or self._late():
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
@@ -181,7 +189,8 @@ class _Solver:
             if worse >= 2 and best[0] < USEFUL:
                 why = f"rounding leaves {best[0]:.0e}"
                 break
-        if best is None or best[0] > USEFUL or max(best[1].basis.tails(best[2])) > USEFUL:
+        decayed = not self.on_box or best is None or max(best[1].basis.tails(best[2])) <= USEFUL
+        if best is None or best[0] > USEFUL or not decayed:
             return None, why
         return self._of(best, why), why
 
@@ -189,8 +198,9 @@ class _Solver:
         """A coarse solution to begin with."""
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         sizes, expansions = [FIRST[dim]] * dim, []
-        while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
-            expansions.append(Expansion(self.terms, sizes))
+        most = MOST_UNSOLVED[dim] if self.on_box else MOST_ON_SHAPES // 2
+        while not expansions or np.prod(sizes) * outputs <= most:
+            expansions.append(expansion_on(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
         which, coefficients = first_solution(expansions, self.at)
         return expansions[which], self._level(expansions[which], coefficients)
@@ -200,8 +210,8 @@ class _Solver:
 
     def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
         """Whether the coefficients have decayed, and the terms hold between the points, too."""
-        if max(expansion.basis.tails(coefficients)) > max(self.tolerance, 1e-12):
-            return False
+        if self.on_box and max(expansion.basis.tails(coefficients)) > max(self.tolerance, 1e-12):
+            return False  # of a frame, coefficients are what one of many extensions has
         return expansion.share_left_between(self.at, coefficients) < max(1e-2, self.tolerance)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
