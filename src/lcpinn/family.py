@@ -242,7 +242,7 @@ class Family(metaclass=_Built):
             return tuple(domain.face(c, v) for c, v in (self._every_face() if whole else wanted))
         if not wanted and not mark.shapes:
             return (domain.boundary(),)
-        names = {shape: name for name, shape in self._shapes()}
+        names = {shape: n for n, shape in self._shapes() if n not in ("interior", "data")}
         parts = [domain.part(shape, names.get(shape, repr(shape))) for shape in mark.shapes]
         places = (*parts, *(domain.face(c, v) for c, v in wanted))
         for place in places:

@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.domain import Face, Part
+from lcpinn.domain import Box, Face, Part
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.quadrature import tensor, unit_gauss, unit_sobol
@@ -206,9 +206,11 @@ def _joint(
     free = domain.unit_dim(face)
     loose = [name in prior.free for name in prior.names]
     inner = 0 if weights is None else weights.unit_dim
-    if sum(loose) == 1 and inner == 0 and free <= 1:
+    # Along a rim that closes no place is an end to lie denser at.
+    line = free <= 1 and (face is None or isinstance(domain, Box))
+    if sum(loose) == 1 and inner == 0 and line:
         unit = _tensor_rule(num, free)
-    elif sum(loose) == 0 and inner == 0 and free == 1:
+    elif sum(loose) == 0 and inner == 0 and line and free == 1:
         unit = unit_gauss(num)[0][:, None]
     else:
         unit = unit_sobol(num, free + sum(loose) + inner, seed)

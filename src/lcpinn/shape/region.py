@@ -225,7 +225,7 @@ class Region:
 
     def boundary(self) -> Part:
         """The whole boundary."""
-        return self._real(Part("the boundary", self.shape.surfaces))
+        return self._real(Part("boundary", self.shape.surfaces))
 
     def surfaces_of(self, place: Face | Part) -> tuple[Surface, ...]:
         """The surfaces that a face or a part of the boundary lies on."""
