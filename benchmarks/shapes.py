@@ -274,7 +274,7 @@ def _step(family: lc.Family) -> float:
         params = problem.init(jax.random.PRNGKey(0))
         batch = fixed(family, Sampling(6144, 1024, 1, "sobol"), jnp.float64)
         weights = dict.fromkeys(family.terms, jnp.ones((1, 1)))
-        run = jax.jit(problem.gradient)
+        run = jax.jit(jax.grad(problem.loss))
         jax.block_until_ready(run(params, batch, weights))
         return _timed(lambda: jax.block_until_ready(run(params, batch, weights)), 20)
 

@@ -10,7 +10,9 @@ from toy import double, perturbed
 from typer.testing import CliRunner
 
 import lcpinn as lc
+from benchmarks import shapes
 from lcpinn import cli
+from lcpinn.cli.support import battery
 from lcpinn.evaluation import evaluate, evaluation_points
 from lcpinn.families import ON_SHAPES, Pipes
 from lcpinn.plot import domain_picture
@@ -371,3 +373,22 @@ def test_files_for_paraview_and_netcdf_read_back(tmp_path):
     found = run("-o", tmp_path / "u.onnx", "--at", "r=0.3")
     assert found.exit_code == 2
     assert "a network answers for every r" in found.output
+
+
+# The benchmark
+
+
+@pytest.mark.parametrize("name", sorted(set(shapes.FAMILIES) - set(ON_SHAPES)))
+def test_solutions_of_the_benchmark_solve_their_pages(name):
+    """The closed form leaves nothing in any term, at random points of the shape."""
+    with jax.enable_x64(True):
+        found = battery._exact(battery._Bench(shapes.FAMILIES[name]()))
+    assert found.startswith("solves every term")
+
+
+def test_the_benchmark_has_what_it_promises():
+    made = [make() for make in shapes.FAMILIES.values()]
+    assert len(made) == 10
+    assert sum("z" in family.domain.names for family in made) >= 2
+    assert sum("t" in family.domain.names for family in made) == 2
+    assert sum(family.domain.moves for family in made) >= 3

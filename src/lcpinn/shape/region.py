@@ -425,28 +425,49 @@ class Region:
         """Points of surfaces, each chosen in proportion to its measure; and which are boundary."""
         at = self._named(None, parameters, xp)
         extent = self.shape.extent(at, xp)
-        shape = (*unit.shape[:-1], self.dim)
-        points = normal = xp.zeros(shape, unit.dtype)
         ends = [0.0]
         for surface in surfaces:
-            extra = [n for n in self.names if n not in surface.names]
             area = surface.measure(at, xp)
-            for name in extra:
+            for name in self._extra(surface):
                 area = area * (extent[name][1] - extent[name][0])
             ends.append(ends[-1] + area)
         choice = unit[..., -1] * ends[-1] if len(surfaces) > 1 else None
-        for surface, low in zip(surfaces, ends[:-1], strict=True):
-            place = surface.points(unit[..., : surface.unit_dim], at, xp)
-            extra = [n for n in self.names if n not in surface.names]
-            for column, name in enumerate(extra, surface.unit_dim):
-                start, end = extent[name]
-                place[name] = start + (end - start) * unit[..., column]
-            own = surface.normal({**at, **place}, xp)
-            chosen = True if choice is None else (choice >= low)[..., None]
-            points = xp.where(chosen, self._stacked(place, points, xp), points)
-            normal = xp.where(chosen, self._stacked(own, points, xp), normal)
+        points = normal = xp.zeros((*unit.shape[:-1], self.dim), unit.dtype)
+        for surface, low, high in zip(surfaces, ends, ends[1:], strict=False):
+            if choice is None:
+                points, normal = self._surface_points(surface, unit, parameters, xp)
+                continue
+            chosen = (choice >= low) & (choice < high)
+            if xp is np:  # only the rows that it is for
+                rows = self._surface_points(surface, unit[chosen], parameters[chosen], xp)
+                points, normal = points.copy(), normal.copy()
+                points[chosen], normal[chosen] = rows
+                continue
+            rows = self._surface_points(surface, unit, parameters, xp)
+            points, normal = (
+                xp.where(chosen[..., None], new, old)
+                for new, old in zip(rows, (points, normal), strict=True)
+            )
         ahead, behind = self._sides(points, normal, parameters, xp)
         return points, (ahead < 0) != (behind < 0)
+
+    def _extra(self, surface: Surface) -> list[str]:
+        """Coordinates along which a surface stretches, since its own shape does not have them."""
+        return [name for name in self.names if name not in surface.names]
+
+    def _surface_points(
+        self, surface: Surface, unit: Any, parameters: Any, xp: ModuleType
+    ) -> tuple[Any, Any]:
+        """Points (..., dim) of one surface and its own normals there."""
+        at = self._named(None, parameters, xp)
+        extent = self.shape.extent(at, xp)
+        place = surface.points(unit[..., : surface.unit_dim], at, xp)
+        for column, name in enumerate(self._extra(surface), surface.unit_dim):
+            start, end = extent[name]
+            place[name] = start + (end - start) * unit[..., column]
+        normal = surface.normal({**at, **place}, xp)
+        like = xp.zeros((*unit.shape[:-1], self.dim), unit.dtype)
+        return self._stacked(place, like, xp), self._stacked(normal, like, xp)
 
     def _sides(self, points: Any, normal: Any, parameters: Any, xp: ModuleType) -> tuple[Any, Any]:
         """The level of the whole shape just before and just behind a surface.
