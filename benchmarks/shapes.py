@@ -275,12 +275,7 @@ def _step(family: lc.Family) -> float:
         params = problem.init(jax.random.PRNGKey(0))
         batch = fixed(family, Sampling(6144, 1024, 1, "sobol"), jnp.float64)
         weights = dict.fromkeys(family.terms, jnp.ones((1, 1)))
-
-        def loss(params: Any, batch: Any, weights: Any) -> Any:
-            residuals = problem.residuals(params, batch)
-            return sum(problem.term_losses(residuals, weights, batch).values())
-
-        run = jax.jit(jax.grad(loss))
+        run = jax.jit(jax.grad(problem.loss))
         jax.block_until_ready(run(params, batch, weights))
         return _timed(lambda: jax.block_until_ready(run(params, batch, weights)), 20)
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.domain import Domain, Face, Part, Region, bind
+from lcpinn.domain import Face, Part, Region, bind
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
 from lcpinn.precision import double
@@ -148,7 +148,7 @@ class Family(metaclass=_Built):
         if not isinstance(self.parameters, Coefficients):
             raise LcpinnError(f"{title}.parameters must be a prior, such as lc.Uniform(k=(1, 10))")
         try:
-            self.domain: Domain = bind(shape, self.parameters, self._shapes())
+            self.domain = bind(shape, self.parameters, self._shapes())
         except LcpinnError as error:
             raise LcpinnError(f"{title}: {error}") from None
         if isinstance(self.outputs, str):
@@ -242,7 +242,7 @@ class Family(metaclass=_Built):
             return tuple(domain.face(c, v) for c, v in (self._every_face() if whole else wanted))
         if not wanted and not mark.shapes:
             return (domain.boundary(),)
-        names = {shape: name for name, shape in self._shapes()}
+        names = {shape: n for n, shape in self._shapes() if n not in ("interior", "data")}
         parts = [domain.part(shape, names.get(shape, repr(shape))) for shape in mark.shapes]
         places = (*parts, *(domain.face(c, v) for c, v in wanted))
         for place in places:

@@ -30,7 +30,7 @@ def to_xarray(solution: Solution, **named: Any) -> Dataset:
     family = solution.family
     axes = _axes(solution, named)
     spread = [name for name, values in axes.items() if np.ndim(values)]
-    shaped = {
+    shaped: dict[str, Any] = {
         name: np.reshape(values, [-1 if other == name else 1 for other in spread])
         if np.ndim(values)
         else values
@@ -98,8 +98,7 @@ def _attributes(solution: Solution) -> dict[str, Any]:
 
 def to_netcdf(solution: Solution, path: str | Path, at: Mapping[str, float]) -> Path:
     """Write the solution at one setting as netCDF."""
-    _needed("h5netcdf", "netCDF")
-    return _written(path, lambda file: to_xarray(solution, **at).to_netcdf(file, engine="h5netcdf"))
+    return _written(path, lambda file: to_xarray(solution, **at).to_netcdf(file, engine="scipy"))
 
 
 def to_vtu(solution: Solution, path: str | Path, at: Mapping[str, float]) -> Path:

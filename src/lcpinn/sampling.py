@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.domain import Face, Part
+from lcpinn.domain import Box, Face, Part
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.quadrature import tensor, unit_gauss, unit_sobol
@@ -75,8 +75,13 @@ def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Ba
     return with_normals(family, batch)
 
 
-def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
-    """A fixed quadrature over (point, lambda), the same in every call."""
+def fixed(
+    family: Family, sampling: Sampling, dtype: DTypeLike, at: np.ndarray | None = None
+) -> Batch:
+    """A fixed quadrature over (point, lambda), the same in every call.
+
+    `at` are coefficients (p,) that all points of the rule `sobol` are to have.
+    """
     batch: Batch = {}
     for offset, (where, terms) in enumerate(family.groups.items()):
         seed = sampling.seed + 7919 * offset
@@ -87,7 +92,7 @@ def fixed(family: Family, sampling: Sampling, dtype: DTypeLike) -> Batch:
         elif sampling.rule == "collocation":
             batch[where] = _collocation(family, terms[0], sampling, seed, dtype)
         elif sampling.rule == "sobol":
-            batch[where] = _sobol(family, terms[0], sampling, seed, dtype)
+            batch[where] = _sobol(family, terms[0], sampling, seed, dtype, at)
         else:
             raise LcpinnError(
                 f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation"
@@ -157,7 +162,14 @@ def _lambda_nodes(family: Family, sampling: Sampling) -> tuple[np.ndarray, np.nd
     return parameters, weights, mass
 
 
-def _sobol(family: Family, term: Term, sampling: Sampling, seed: int, dtype: DTypeLike) -> Points:
+def _sobol(
+    family: Family,
+    term: Term,
+    sampling: Sampling,
+    seed: int,
+    dtype: DTypeLike,
+    at: np.ndarray | None = None,
+) -> Points:
     faces, num = _faces(term, sampling)
     total = num * sampling.num_lambda * len(faces)
     parameters = family.parameters.sobol(total, seed + 101)
@@ -167,6 +179,8 @@ def _sobol(family: Family, term: Term, sampling: Sampling, seed: int, dtype: DTy
     # Two Sobol sets of different seeds are paired at random, so that they are jointly uniform.
     order = np.random.default_rng(seed).permutation(total)
     parameters, weights = parameters[order], weights[order]
+    if at is not None:
+        parameters = np.broadcast_to(at, parameters.shape)
     parts = [
         family.domain.sobol(len(lam), seed + i, face=f, parameters=lam)
         for i, (f, lam) in enumerate(zip(faces, np.split(parameters, len(faces)), strict=True))
@@ -192,9 +206,11 @@ def _joint(
     free = domain.unit_dim(face)
     loose = [name in prior.free for name in prior.names]
     inner = 0 if weights is None else weights.unit_dim
-    if sum(loose) == 1 and inner == 0 and free <= 1:
+    # Along a rim that closes no place is an end to lie denser at.
+    line = free <= 1 and (face is None or isinstance(domain, Box))
+    if sum(loose) == 1 and inner == 0 and line:
         unit = _tensor_rule(num, free)
-    elif sum(loose) == 0 and inner == 0 and free == 1:
+    elif sum(loose) == 0 and inner == 0 and line and free == 1:
         unit = unit_gauss(num)[0][:, None]
     else:
         unit = unit_sobol(num, free + sum(loose) + inner, seed)

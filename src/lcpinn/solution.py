@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
 
-    from lcpinn.explorer import Program
+    from lcpinn.explorer import Embedded, Program
     from lcpinn.inverse import Fit, Forward, Sigma
 
 CHUNK = 1 << 15  # points (times shots) in one call of the network: bounds the memory it takes
@@ -286,14 +286,17 @@ class Solution:
             save(drawn, Path(path))
         return drawn
 
-    def explore(self, path: str | Path, settings: int | None = None) -> Path:
+    def explore(
+        self, path: str | Path | None = None, settings: int | None = None
+    ) -> Path | Embedded:
         """Write one HTML file in which the network runs, with a slider for every coefficient.
 
         `settings` is how many values of each coefficient errors are estimated at; 0 for none.
+        Without a path, what comes back is shown as that page by a notebook.
         """
-        from lcpinn.explorer import explore
+        from lcpinn.explorer import embedded, explore
 
-        return explore(self, path, settings)
+        return embedded(self, settings) if path is None else explore(self, path, settings)
 
     def to_program(self, points: int = 256) -> Program:
         """The solution as a list of array operations, `points` at a time; see lcpinn.explorer."""

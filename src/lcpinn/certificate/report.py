@@ -14,7 +14,7 @@ from lcpinn.certificate.estimator import Estimate, of_network
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
-from lcpinn.sampling import Sampling, fixed
+from lcpinn.sampling import Batch, Sampling, fixed
 
 
 def certificate(
@@ -53,21 +53,22 @@ def _residual(
     """Root mean squares of every term at one setting, on points that no training uses."""
 
     @jax.jit
-    def run(params: Params, lam: Array) -> dict[str, Array]:
-        batch = {}
-        for where, points in fixed(problem.family, UNSEEN, jnp.float64).items():
-            held = jnp.broadcast_to(lam, points.parameters.shape)
-            shots = points.weights
-            if weights is not None:
-                shots = jnp.asarray(weights)[jnp.arange(len(shots)) % len(weights)]
-            batch[where] = points._replace(parameters=held, weights=shots)
+    def run(params: Params, batch: Batch) -> dict[str, Array]:
+        if weights is not None:
+            batch = {
+                where: points._replace(
+                    weights=jnp.asarray(weights)[jnp.arange(len(points.weights)) % len(weights)]
+                )
+                for where, points in batch.items()
+            }
         return {
             name: jnp.sqrt(jnp.mean(r**2)) for name, r in problem.residuals(params, batch).items()
         }
 
     def rms(params: Params, lam: np.ndarray) -> dict[str, Any]:
         with double():
-            terms = {name: float(v) for name, v in run(params, jnp.asarray(lam)).items()}
+            batch = fixed(problem.family, UNSEEN, jnp.float64, at=np.asarray(lam, float))
+            terms = {name: float(v) for name, v in run(params, batch).items()}
         return {"residual": float(np.sqrt(sum(v**2 for v in terms.values()))), "terms": terms}
 
     return rms

@@ -12,6 +12,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -55,6 +56,27 @@ def explore(
         raise LcpinnError(f"cannot write to {path.parent}: {error.strerror}") from None
     write_atomically(path, assemble(data, plotly).encode())
     return path
+
+
+@dataclass(frozen=True, repr=False)
+class Embedded:
+    """The page for a notebook, which shows it in the cell."""
+
+    name: str
+    page: str
+
+    def __repr__(self) -> str:
+        return f"<the page of {self.name}, {len(self.page) / 1e6:.1f} MB; a notebook shows it>"
+
+    def _repr_html_(self) -> str:
+        text = html.escape(self.page, quote=True)
+        return f'<iframe srcdoc="{text}" style="width: 100%; height: 850px; border: 0"></iframe>'
+
+
+def embedded(solution: Solution, settings: int | None = None) -> Embedded:
+    """The page that `explore` would write, to be shown in a notebook."""
+    data = contents(solution, settings)
+    return Embedded(solution.family.name, assemble(data, _plotly()))
 
 
 def _plotly() -> str:

@@ -30,7 +30,7 @@ def outline(axis: Axes, family: Family, plane: Plane, lam: np.ndarray) -> None:
 def _level(family: Family, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:
     """The level function on a plane: positive outside, also just beyond its edges."""
     with double():
-        level = plane.shaped(family.domain.level(plane.points, lam))
+        level = plane.shaped(family.domain.level_at(plane.points, lam))
     a, b, c, d = plane.extent
     across, up = (np.linspace(*ends, n) for ends, n in zip(((a, b), (c, d)), level.shape,
                                                          strict=True))  # fmt: skip

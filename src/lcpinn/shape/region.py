@@ -37,6 +37,8 @@ class Part:
 
     label: str
     surfaces: tuple[Surface, ...]
+    name = ""  # of a coordinate: unlike a face, it is none of a single one
+    value = float("nan")
 
 
 Place = Face | Part | None  # a face, a part of the boundary, or the interior
@@ -100,6 +102,16 @@ class Region:
             ranges[name] = Periodic(low, high) if name in self.periodic else (low, high)
         return Box(**ranges)
 
+    def box_at(self, parameters: np.ndarray) -> Box:
+        """The bounding box at one setting (p,)."""
+        with double():
+            extent = self.shape.extent(self._named(None, np.asarray(parameters, float), np), np)
+        ranges: dict[str, Any] = {}
+        for name in self.names:
+            low, high = map(float, extent[name])
+            ranges[name] = Periodic(low, high) if name in self.periodic else (low, high)
+        return Box(**ranges)
+
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Name -> (low, high), over all lambda."""
@@ -149,7 +161,7 @@ class Region:
                 values[name] = low + np.mod(np.asarray(values[name], float) - low, high - low)
         return self.shape.contains(**values)
 
-    def level(self, points: np.ndarray, parameters: np.ndarray) -> Float[np.ndarray, "*batch"]:
+    def level_at(self, points: np.ndarray, parameters: np.ndarray) -> Float[np.ndarray, "*batch"]:
         """Negative inside, positive outside, and close to the boundary the distance from it."""
         with double():
             at = self._named(np.asarray(points, float), np.asarray(parameters, float), np)
@@ -161,7 +173,7 @@ class Region:
 
     def covers(self, points: np.ndarray, parameters: np.ndarray) -> Bool[np.ndarray, "*batch"]:
         """Which points a solution answers at: inside or on the boundary, up to rounding."""
-        return self.level(points, parameters) <= ROUNDING * self._size
+        return self.level_at(points, parameters) <= ROUNDING * self._size
 
     def _level(self, at: Mapping[str, Any], xp: ModuleType) -> Any:
         wrapped = {
@@ -197,7 +209,7 @@ class Region:
         sides = [s for s in self.shape.surfaces if isinstance(s, Side) and s.name == name]
         for side in sides:
             end = side.value.value
-            if end == value or (_number(end) and _number(value) and self._close(end, value)):
+            if end == value or self._close(end, value):
                 return Face(name, end)  # pyright: ignore[reportArgumentType]
         has = " and ".join(dict.fromkeys(side.value.label for side in sides))
         said = f"its faces are {has}" if sides else f"it has no flat faces along {name}"
@@ -213,7 +225,7 @@ class Region:
 
     def boundary(self) -> Part:
         """The whole boundary."""
-        return self._real(Part("the boundary", self.shape.surfaces))
+        return self._real(Part("boundary", self.shape.surfaces))
 
     def surfaces_of(self, place: Face | Part) -> tuple[Surface, ...]:
         """The surfaces that a face or a part of the boundary lies on."""
@@ -236,7 +248,9 @@ class Region:
         real = tuple(s for s in part.surfaces if np.any(self.shares[s] > 0))
         return Part(part.label, real or part.surfaces)
 
-    def _close(self, end: float, value: float) -> bool:
+    def _close(self, end: Any, value: Any) -> bool:
+        if not (isinstance(end, (int, float)) and isinstance(value, (int, float))):
+            return False
         return abs(end - value) <= ROUNDING * max(abs(end), self._size)
 
     @cached_property
@@ -288,7 +302,7 @@ class Region:
         lam = self._rows(jnp.asarray(self._given(parameters), dtype), num, jnp)
         tries, unit_dim = self._tries(face), self.unit_dim(face)
 
-        def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
             key, points, done, count = state
             key, own = jax.random.split(key)
             unit = jax.random.uniform(own, (tries, num, unit_dim), dtype)
@@ -411,28 +425,49 @@ class Region:
         """Points of surfaces, each chosen in proportion to its measure; and which are boundary."""
         at = self._named(None, parameters, xp)
         extent = self.shape.extent(at, xp)
-        shape = (*unit.shape[:-1], self.dim)
-        points = normal = xp.zeros(shape, unit.dtype)
         ends = [0.0]
         for surface in surfaces:
-            extra = [n for n in self.names if n not in surface.names]
             area = surface.measure(at, xp)
-            for name in extra:
+            for name in self._extra(surface):
                 area = area * (extent[name][1] - extent[name][0])
             ends.append(ends[-1] + area)
         choice = unit[..., -1] * ends[-1] if len(surfaces) > 1 else None
-        for surface, low in zip(surfaces, ends[:-1], strict=True):
-            place = surface.points(unit[..., : surface.unit_dim], at, xp)
-            extra = [n for n in self.names if n not in surface.names]
-            for column, name in enumerate(extra, surface.unit_dim):
-                start, end = extent[name]
-                place[name] = start + (end - start) * unit[..., column]
-            own = surface.normal({**at, **place}, xp)
-            chosen = True if choice is None else (choice >= low)[..., None]
-            points = xp.where(chosen, self._stacked(place, points, xp), points)
-            normal = xp.where(chosen, self._stacked(own, points, xp), normal)
+        points = normal = xp.zeros((*unit.shape[:-1], self.dim), unit.dtype)
+        for surface, low, high in zip(surfaces, ends, ends[1:], strict=False):
+            if choice is None:
+                points, normal = self._surface_points(surface, unit, parameters, xp)
+                continue
+            chosen = (choice >= low) & (choice < high)
+            if xp is np:  # only the rows that it is for
+                rows = self._surface_points(surface, unit[chosen], parameters[chosen], xp)
+                points, normal = points.copy(), normal.copy()
+                points[chosen], normal[chosen] = rows
+                continue
+            rows = self._surface_points(surface, unit, parameters, xp)
+            points, normal = (
+                xp.where(chosen[..., None], new, old)
+                for new, old in zip(rows, (points, normal), strict=True)
+            )
         ahead, behind = self._sides(points, normal, parameters, xp)
         return points, (ahead < 0) != (behind < 0)
+
+    def _extra(self, surface: Surface) -> list[str]:
+        """Coordinates along which a surface stretches, since its own shape does not have them."""
+        return [name for name in self.names if name not in surface.names]
+
+    def _surface_points(
+        self, surface: Surface, unit: Any, parameters: Any, xp: ModuleType
+    ) -> tuple[Any, Any]:
+        """Points (..., dim) of one surface and its own normals there."""
+        at = self._named(None, parameters, xp)
+        extent = self.shape.extent(at, xp)
+        place = surface.points(unit[..., : surface.unit_dim], at, xp)
+        for column, name in enumerate(self._extra(surface), surface.unit_dim):
+            start, end = extent[name]
+            place[name] = start + (end - start) * unit[..., column]
+        normal = surface.normal({**at, **place}, xp)
+        like = xp.zeros((*unit.shape[:-1], self.dim), unit.dtype)
+        return self._stacked(place, like, xp), self._stacked(normal, like, xp)
 
     def _sides(self, points: Any, normal: Any, parameters: Any, xp: ModuleType) -> tuple[Any, Any]:
         """The level of the whole shape just before and just behind a surface.
@@ -471,7 +506,3 @@ def _middle(prior: Coefficients, used: Sequence[str]) -> dict[str, float]:
     middle = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)), float)
     pairs = zip(prior.names, middle, strict=True)
     return {name: float(value) for name, value in pairs if name not in used}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float))

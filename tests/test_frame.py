@@ -1,0 +1,180 @@
+"""Estimates and numerical solutions on shapes: an extension frame against known errors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lcpinn as lc
+from lcpinn.certificate.estimator import Estimator
+from lcpinn.families import FourHoles, Pipes
+from lcpinn.jet import expand
+from lcpinn.spectral.determinacy import determinacy
+
+
+class Ellipse(lc.Family):
+    """-Δu = 2 in an ellipse, u = 0 on its rim: a polynomial, on an implicit shape."""
+
+    domain = lc.Inside(lambda x, y, a: (x / a) ** 2 + y**2 - 1, x=(-2, 2), y=(-1.1, 1.1))
+    parameters = lc.Uniform(a=(1.0, 1.9))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u + 2.0
+
+    @lc.on()
+    def rim(self, u):
+        return u
+
+    def exact(self, x, y, a):
+        return a**2 / (a**2 + 1) * (1 - (x / a) ** 2 - y**2)
+
+
+class Cooling(lc.Family):
+    """u_t = Δu / 4 in a disc, known at the start and on its rim."""
+
+    rim = lc.Ball(x=0.0, y=0.0, radius=1.0)
+    domain = lc.Box(t=(0, 1)) * rim
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy):
+        return u_t - (u_xx + u_yy) / 4
+
+    @lc.on(t=0.0)
+    def start(self, u, x, y):
+        return u - self.exact(0.0, x, y)
+
+    @lc.on(rim)
+    def edge(self, u, t, x, y):
+        return u - self.exact(t, x, y)
+
+    def exact(self, t, x, y):
+        return jnp.exp(-2 * t) * jnp.sin(2 * x + 0.5) * jnp.cos(2 * y)
+
+
+def singular(x, y):
+    """ρ^(2/3) cos(2φ/3) about the corner of the L: harmonic, zero on both of its edges."""
+    return (x**2 + y**2) ** (1 / 3) * jnp.cos(2 / 3 * jnp.arctan2(-x - y, y - x))
+
+
+class Elbow(lc.Family):
+    """Δu = 0 on an L, u = x² - y² on its edges."""
+
+    domain = lc.Box(x=(-1, 1), y=(-1, 1)) - lc.Box(x=(0, 1), y=(-1, 0))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on()
+    def edges(self, u, x, y):
+        return u - self.exact(x, y)
+
+    def exact(self, x, y):
+        return x**2 - y**2
+
+
+def wave(p):
+    return jnp.cos(2 * p[0] + 0.3) * jnp.sin(1.5 * p[-1] + 1.0)
+
+
+def spoilt(family, size, error=wave):
+    """Estimates for the exact solution with a known error added."""
+
+    def jet(params, points, parameters, weights, orders):
+        value = lambda p: family.call("exact", p, parameters) + size * error(p)
+        return jnp.moveaxis(jax.vmap(lambda p: expand(value, p, orders))(points), 1, 0)
+
+    return Estimator(family, jet)
+
+
+def true_error(family, size, lam, error=wave):
+    points = family.domain.sobol(4096, 99, parameters=lam)
+    with jax.enable_x64(True):
+        added = size * np.asarray(jax.vmap(error)(jnp.asarray(points)))
+        truth = family.truth(points, lam)
+    return np.sqrt(np.mean(added**2) / np.mean(truth**2))
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-8])
+@pytest.mark.parametrize(
+    ("make", "lam"),
+    [(Pipes, [0.24, 0.95]), (FourHoles, [0.3]), (Ellipse, [1.7]), (Cooling, []), (Elbow, [])],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_estimates_are_the_true_error_on_every_kind_of_shape(make, lam, size):
+    family, lam = make(), np.array(lam)
+    found = spoilt(family, size)(None, lam)
+    assert found.reason == ""
+    assert found.error == pytest.approx(true_error(family, size, lam), rel=0.1)
+
+
+def test_at_a_corner_that_points_inwards_it_says_what_it_cannot_resolve():
+    error = lambda p: singular(p[0], p[1])
+    found = spoilt(Elbow(), 1e-4, error)(None, np.array([]))
+    assert np.isnan(found.error)
+    assert "at a corner that points inwards an error is singular" in found.reason
+
+
+def test_a_free_level_is_left_out_of_the_estimate():
+    """No flux through any rim: a constant is free, and no error."""
+
+    class Insulated(lc.Family):
+        domain = lc.Ball(x=0.0, y=0.0, radius=1.0)
+
+        @lc.interior
+        def equation(self, laplacian_u):
+            return laplacian_u
+
+        @lc.on()
+        def rim(self, u_n, n_x):
+            return u_n - n_x
+
+        def exact(self, x, y):
+            return x
+
+    family = Insulated()
+    assert determinacy(family).levels == (("u", ("x", "y")),)
+    error = lambda p: 3.0 + p[0] * p[1]
+    found = spoilt(family, 1e-3, error)(None, np.array([]))
+    expected = true_error(family, 1e-3, np.array([]), lambda p: p[0] * p[1])
+    assert found.error == pytest.approx(expected, rel=0.1)
+    assert "up to a constant" in found.note
+
+
+def test_solve_answers_inside_of_the_shape():
+    family = Ellipse()
+    solution = lc.solve(family, a=1.5, tolerance=1e-8)
+    assert solution.error < 1e-8
+    np.testing.assert_allclose(solution(x=0.3, y=0.2), family.exact(0.3, 0.2, 1.5), rtol=1e-9)
+    assert np.isnan(solution(x=1.6, y=0.0))
+
+
+def test_normals_of_a_box_reach_the_estimate():
+    """A Robin condition by u_n on a box: the same estimate as with the derivative by name."""
+
+    def made(**terms):
+        class Rod(lc.Family):
+            domain = lc.Box(x=(0.0, 1.0))
+
+            @lc.interior
+            def equation(self, u_xx, u):
+                return u_xx - u
+
+            @lc.on(x=0.0)
+            def left(self, u):
+                return u - 1.0
+
+            def exact(self, x):
+                return jnp.exp(-x)
+
+        for name, term in terms.items():
+            setattr(Rod, name, term)
+        return Rod()
+
+    along = made(right=lc.on(x=1.0)(lambda self, u, u_n: u_n + u))
+    by_name = made(right=lc.on(x=1.0)(lambda self, u, u_x: u_x + u))
+    error = lambda p: jnp.sin(3 * p[0])
+    first, second = (spoilt(f, 1e-3, error)(None, np.array([])) for f in (along, by_name))
+    assert first.error == pytest.approx(second.error, rel=1e-6)
+    assert first.error == pytest.approx(true_error(along, 1e-3, np.array([]), error), rel=0.05)
