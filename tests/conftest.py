@@ -7,22 +7,47 @@ import pytest
 from hypothesis import settings
 
 _ROOT = Path(__file__).resolve().parent.parent
+MIN_SECONDS = 0.02
 
 # References and compiled programs outlive a session, so the second one is much faster.
 os.environ.setdefault("LCPINN_CACHE", str(_ROOT / ".cache" / "lcpinn"))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
+# Programs of the tests run for moments, so that compiling them is most of the time: the compiler
+# optimises little, in the processes that tests start as well. Tests that take many steps with one
+# program ask for `optimised`.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # The first example of a property test compiles, which no deadline should count.
 settings.register_profile("lcpinn", deadline=None)
 settings.load_profile("lcpinn")
 
-from lcpinn.compilation import MIN_SECONDS, enable_cache  # noqa: E402  (imports JAX)
+import jax  # noqa: E402  (reads the settings above)
+
+from lcpinn.compilation import enable_cache  # noqa: E402
 
 if directory := enable_cache():
-    # Processes that tests start share the programs too.
+    # Little optimised, most programs compile in less time than is worth a file to a user; but there
+    # are thousands of them. Processes that tests start share them too.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(directory)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = str(MIN_SECONDS)
+
+
+@pytest.fixture
+def x64():
+    """Double precision, which JAX leaves off unless asked."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def optimised():
+    """The compiler optimises as it does for users."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
 
 DECAY = '''\
 import jax.numpy as jnp

@@ -26,11 +26,7 @@ from lcpinn.jet import expand
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
 
-
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 class Spring(lc.Family):

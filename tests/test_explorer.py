@@ -23,15 +23,6 @@ from lcpinn.network import FNO, MLP, Concat, DeepONet, FiLM, Unseen
 from lcpinn.rows import Problem
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 def untrained(family, network=None):
     """A solution whose network is random: every parameter and every knob matters."""
     smoke = lc.protocol.smoke(family)

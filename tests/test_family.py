@@ -23,11 +23,7 @@ from lcpinn.family import Family
 from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.term import Mark
 
-
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 LINE = dict(domain=lc.Box(t=(0.0, 1.0), x=(0.0, 2.0)), parameters=lc.Uniform(k=(1.0, 2.0)))

@@ -26,12 +26,7 @@ from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
 
 FIRST_ORDER = GainRatio(corrections=0)
-
-
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def random_problem(num_rows, num_params, decades, seed=0):

@@ -31,10 +31,7 @@ from lcpinn.sampling import Sampling, draw, fixed
 MECHANISMS = [FiLM(hidden=3), FiLM(degree=2), Concat()]
 
 
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def outputs(problem):

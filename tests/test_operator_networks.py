@@ -24,21 +24,6 @@ from lcpinn.training import make_setup
 from lcpinn.weighting import Conditional
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 def grid(num):
     return -1 + 2 * np.arange(num) / num
 

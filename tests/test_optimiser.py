@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from toy import quick
+from toy import Decay, quick
 
 import lcpinn as lc
 from lcpinn.families import FAMILIES
@@ -33,33 +33,6 @@ from lcpinn.weighting import Fixed
 
 TINY = MLP(widths=(4,), parameters=FiLM(hidden=2))
 KEY = jax.random.PRNGKey(7)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-class Decay(lc.Family):
-    """u' + k u = 0, u(0) = 1."""
-
-    domain = lc.Box(x=(0.0, 1.0))
-    parameters = lc.Uniform(k=(0.5, 2.0))
-
-    @lc.interior
-    def equation(self, u, u_x, k):
-        return u_x + k * u
-
-    @lc.on(x=0.0)
-    def start(self, u):
-        return u - 1.0
-
-    def exact(self, x, k):
-        return jnp.exp(-k * x)
 
 
 def make(family, dtype="float32", weighting=None, **changes):

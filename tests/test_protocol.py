@@ -30,15 +30,6 @@ from lcpinn.weighting import Causal, SelfAdaptive
 NAMES = [name for name in PROTOCOLS if name != "lc-pinn"]  # which is `paper`
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 @cache
 def family_of(name):
     return FAMILIES[name]()

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Coupled, Observed, Poisson, probe
+from toy import Coupled, Decay, Observed, Poisson, probe
 
 import lcpinn as lc
 from lcpinn.evaluation import dense_values, grid_values
@@ -21,34 +21,6 @@ from lcpinn.protocol import methods
 from lcpinn.retraining import can_batch, member_name
 from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling, draw, fixed
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-class Decay(lc.Family):
-    """u' + k u = 0, u(0) = 1."""
-
-    domain = lc.Box(x=(0.0, 1.0))
-    parameters = lc.Uniform(k=(0.5, 2.0))
-    evaluation = lc.Evaluation(points={"x": 17}, at={"k": (0.5, 1.0, 2.0)}, dense=9)
-
-    @lc.interior
-    def equation(self, u, u_x, k):
-        return u_x + k * u
-
-    @lc.on(x=0.0)
-    def start(self, u):
-        return u - 1.0
-
-    def exact(self, x, k):
-        return jnp.exp(-k * x)
 
 
 def tiny(make, family, *, at=None, adam=15, lbfgs=6, **changes):

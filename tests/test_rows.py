@@ -27,10 +27,7 @@ KEY = jax.random.PRNGKey(0)
 TINY = MLP((3, 2), parameters=FiLM(degree=1))
 
 
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def gauss(family, interior=4, face=4, num_lambda=2):

@@ -25,15 +25,6 @@ from lcpinn.weighting import Fixed
 TINY = MLP(widths=(3, 2), parameters=FiLM(hidden=2))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 class Level(lc.Family):
     """u' = 0 with u = k: the error of a constant is known by hand."""
 

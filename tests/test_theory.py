@@ -24,10 +24,7 @@ from lcpinn.weighting import Conditional
 ROUNDING = 1e-13
 
 
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def one_of(models):

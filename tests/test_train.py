@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import Decay
 
 import lcpinn as lc
 from lcpinn.evaluation import write_result
@@ -30,34 +31,6 @@ from lcpinn.spec import from_plain, spec
 from lcpinn.weighting import Conditional, Fixed
 
 FILES = {"run.json", "metrics.jsonl", "model.safetensors", "result.json", "solution.png"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-class Decay(lc.Family):
-    """u' + k u = 0, u(0) = 1."""
-
-    domain = lc.Box(x=(0.0, 1.0))
-    parameters = lc.Uniform(k=(0.5, 2.0))
-    evaluation = lc.Evaluation(points={"x": 17}, at={"k": (0.5, 1.0, 2.0)}, dense=9)
-
-    @lc.interior
-    def equation(self, u, u_x, k):
-        return u_x + k * u
-
-    @lc.on(x=0.0)
-    def start(self, u):
-        return u - 1.0
-
-    def exact(self, x, k):
-        return jnp.exp(-k * x)
 
 
 @spec

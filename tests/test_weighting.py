@@ -25,21 +25,6 @@ KEY = jax.random.PRNGKey(3)
 EVERY = (SelfAdaptive(), ReLoBRaLo(alpha=0.9, rho=0.5), Causal(eps=0.5, weights={"start": 2.0}))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compile_quickly():
-    """Every program here runs for moments: compiling dominates."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 def gauss(family, dtype=jnp.float64, interior=9, face=4, num_lambda=2):
     return fixed(family, Sampling(interior, face, num_lambda, "gauss"), dtype)
 

@@ -20,6 +20,25 @@ SMALL = MLP(widths=(5, 4), parameters=FiLM(hidden=3))
 quick = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
+class Decay(lc.Family):
+    """u' + k u = 0, u(0) = 1."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+    evaluation = lc.Evaluation(points={"x": 17}, at={"k": (0.5, 1.0, 2.0)}, dense=9)
+
+    @lc.interior
+    def equation(self, u, u_x, k):
+        return u_x + k * u
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u - 1.0
+
+    def exact(self, x, k):
+        return jnp.exp(-k * x)
+
+
 class Oscillator(lc.Family):
     """u'' + 2 d u' + 400 u = 0, u(0) = 1, u'(0) = 0, for every damping d."""
 
