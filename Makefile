@@ -1,9 +1,10 @@
 PYTHON ?= python3
+PYTEST = .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types versions browser browser-for-tests bench docs wheel clean
+.PHONY: help demo test quick lint types versions browser browser-for-tests bench docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -12,7 +13,10 @@ demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in r
 	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
 
 test: lint types browser-for-tests  ## lint, check types, run the tests
-	.venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PYTEST)
+
+quick: lint  ## ruff and the tests that take moments, for in between
+	$(PYTEST) -m 'not slow'
 
 lint: .venv/.dev  ## ruff
 	.venv/bin/ruff check .

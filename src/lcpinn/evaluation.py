@@ -137,7 +137,7 @@ def validate(solution: Solution) -> dict[str, Any]:
         batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
         residuals = jax.jit(problem.residuals)(params, batch)
-        terms = {name: float(jnp.sqrt(jnp.mean(r**2))) for name, r in residuals.items()}
+        terms = {name: float(np.sqrt(np.mean(np.square(r)))) for name, r in residuals.items()}
         judge = worst_case(problem)
         found = None if judge is None else judge(params)
     report = {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}

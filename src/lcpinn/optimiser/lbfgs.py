@@ -51,20 +51,19 @@ class LBFGS(Phase):
         def loss(params: Params) -> Array:
             return value(params)[0]
 
-        slope = jax.jit(jax.grad(loss))
-
         def init(params: Params, key: Array) -> LBFGSState:
             del key  # nothing here is random
             # Optax starts with weakly typed scalars; left so, the second call would compile again.
             memory = optimiser.init(params)
             strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), memory)
+            at, gradient = jax.value_and_grad(loss)(params)
             return LBFGSState(
                 params=params,
                 memory=strong,
                 step=jnp.zeros((), jnp.int32),
                 stalled=jnp.zeros((), jnp.int32),
-                loss=loss(params),
-                gradient=optax.tree.norm(slope(params)),
+                loss=at,
+                gradient=optax.tree.norm(gradient),
             )
 
         def step(state: LBFGSState) -> LBFGSState:
@@ -106,7 +105,7 @@ class LBFGS(Phase):
         def diagnose(state: LBFGSState) -> str:
             return setup.problem.describe_nonfinite(state.params, batch)
 
-        return Stage(self.steps, init, advance, self._stopped, keep, run, diagnose)
+        return Stage(self.steps, jax.jit(init), advance, self._stopped, keep, run, diagnose)
 
     def _over(self, state: LBFGSState) -> Array:
         flat = state.gradient <= self.gradient_tolerance
