@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 from scipy.special import roots_legendre
-from scipy.stats import qmc
 
 from lcpinn.checks import checked_count
 
@@ -20,6 +19,8 @@ def unit_sobol(num: int, dim: int, seed: int) -> Points:
     """Scrambled Sobol points of the unit cube, (num, dim)."""
     if dim == 0 or num == 0:
         return np.zeros((num, dim))
+    from scipy.stats import qmc  # a sixth of what importing lcpinn would take
+
     # A sequence drawn to the next power of two begins with the same points and does not warn.
     return qmc.Sobol(dim, scramble=True, rng=seed).random(1 << (num - 1).bit_length())[:num]
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from scipy.stats import chi2 as chi2_distribution
-from scipy.stats import f as f_distribution
+from scipy.special import chdtrc, chdtri, fdtri  # the χ² and F distributions
 
 from lcpinn.family import Family
 from lcpinn.inverse.misfit import End, Misfit
@@ -172,8 +171,8 @@ class Judgement:
         """How far Δχ² goes in the confidence region of all coefficients together."""
         p = len(self.names)
         if self.data.sigma_given or self.freedom < 1:
-            return float(chi2_distribution.ppf(CONFIDENCE, p))
-        return float(p * f_distribution.ppf(CONFIDENCE, p, self.freedom))
+            return float(chdtri(p, 1 - CONFIDENCE))
+        return float(p * fdtri(p, self.freedom, CONFIDENCE))
 
     # What speaks against it.
 
@@ -267,10 +266,10 @@ class Judgement:
             return
         if self.freedom < 1:
             return
-        squares, tail = self.best.squares, chi2_distribution.sf
-        if tail(squares, self.freedom) < SURPRISE:
+        squares = self.best.squares
+        if chdtrc(self.freedom, squares) < SURPRISE:
             times = np.sqrt(squares / self.freedom)
-            explained = tail(squares / (1 + own**2), self.freedom) >= SURPRISE
+            explained = chdtrc(self.freedom, squares / (1 + own**2)) >= SURPRISE
             why = (
                 f"the network's own error ({self.network:.1e}) explains it" if explained
                 else "sigma is too small, or the equation is not that of the data"
