@@ -290,7 +290,8 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(30, 7, 1, "collocation"), jnp.float64)
     theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
-    scale = equilibrating(problem, row_scales(problem, Fixed({}), unravel(theta), batch))
+    scales = jax.jit(partial(row_scales, problem, Fixed({})))(unravel(theta), batch)
+    scale = equilibrating(problem, scales)
     given = {"unravel": unravel, "batch": batch, "scale": scale}
     both = lambda: jax.jit(partial(rows_and_jacobian, problem, Fixed({}), **given))(theta=theta)
     whole = both()
