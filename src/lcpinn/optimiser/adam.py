@@ -92,6 +92,10 @@ class Adam(Phase):
     def shrunk(self) -> Adam:
         return replace(self, steps=40, block=20)
 
+    def scaled(self, share: float) -> Adam:
+        steps = max(1, round(share * self.steps))
+        return replace(self, steps=steps, block=min(self.block, steps))
+
 
 def step_key(key: Array, step: Array | int) -> Array:
     """Every step's own randomness: it depends on the step's number, not on what ran before."""

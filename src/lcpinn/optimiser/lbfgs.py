@@ -131,3 +131,7 @@ class LBFGS(Phase):
 
     def shrunk(self) -> LBFGS:
         return replace(self, steps=4, block=4)
+
+    def scaled(self, share: float) -> LBFGS:
+        steps = max(1, round(share * self.steps))
+        return replace(self, steps=steps, block=min(self.block, steps))

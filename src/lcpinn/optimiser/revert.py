@@ -81,6 +81,9 @@ class RevertOnWorse(Phase):
     def shrunk(self) -> RevertOnWorse:
         return replace(self, phase=self.phase.shrunk())
 
+    def scaled(self, share: float) -> RevertOnWorse:
+        return replace(self, phase=self.phase.scaled(share))
+
     def budget(self) -> tuple[str, float]:
         return self.phase.budget()
 

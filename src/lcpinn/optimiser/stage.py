@@ -145,6 +145,10 @@ class Phase(ABC):
         """The same at a size that runs in a moment."""
         return self
 
+    def scaled(self, share: float) -> Phase:
+        """The same with a share of its steps; what a clock ends stays as it is."""
+        return self
+
     def budget(self) -> tuple[str, float]:
         """What ends it, and how much of that there is."""
         return "steps", getattr(self, "steps", math.inf)

@@ -104,6 +104,10 @@ class Supervised(Phase):
     def shrunk(self) -> Supervised:
         return replace(self, epochs=4, samples=8, batch=4, block=2)
 
+    def scaled(self, share: float) -> Supervised:
+        epochs = max(1, round(share * self.epochs))
+        return replace(self, epochs=epochs, block=min(self.block, epochs))
+
     def budget(self) -> tuple[str, float]:
         return "epochs", self.epochs
 

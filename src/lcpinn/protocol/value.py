@@ -9,6 +9,7 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Network
+from lcpinn.optimiser.stage import Phase
 from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, short, spec
 from lcpinn.weighting.contract import Weighting
@@ -24,7 +25,7 @@ class Protocol:
     name: str
     network: Network
     weighting: Weighting
-    phases: tuple[Any, ...]
+    phases: tuple[Phase, ...]
     sampling: Sampling | None = Sampling()  # None where no phase draws random batches
     quadrature: Sampling = Sampling(rule="gauss")
     held_out: Sampling = Sampling(interior=64, face=16, num_lambda=64, rule="sobol", seed=1009)

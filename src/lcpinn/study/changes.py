@@ -38,8 +38,8 @@ def _draws(num: int) -> Change:
 
 def _shorter(protocol: Protocol) -> Protocol:
     """Half of the steps, as in the paper's ablations of lambda's draws."""
-    first = replace(protocol.phases[0], steps=protocol.phases[0].steps // 2)
-    return replace(protocol, phases=(first, *protocol.phases[1:]))
+    first, *others = protocol.phases
+    return replace(protocol, phases=(first.scaled(0.5), *others))
 
 
 def _weights(words: str, prior: Any) -> Change:

@@ -37,8 +37,8 @@ def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
     row = tables[family.name]["rows"].get(method)
     if row is None:
         return None
-    found = {"method": method, "seeds": 4}  # unless the row says otherwise
-    found |= {key: row[key] for key in ("mean", "std", "wall_minutes", "seeds") if key in row}
+    reported = {"method": method, "seeds": 4}  # unless the row says otherwise
+    reported |= {key: row[key] for key in ("mean", "std", "wall_minutes", "seeds") if key in row}
     at: list[dict[str, float]] = []
     for parameter in family.parameters.names:
         per = tables.get(f"{family.name}-per-{parameter}", {"rows": {}})["rows"]
@@ -47,7 +47,7 @@ def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
             for value, cells in per.items()
             if value != "mean" and method in cells
         ]
-    return {**found, "grid": at}
+    return {**reported, "grid": at}
 
 
 def paper_at(paper: Mapping[str, Any] | None, lam: Mapping[str, float]) -> tuple[float, ...]:

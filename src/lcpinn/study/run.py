@@ -9,7 +9,6 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
-from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.protocol import PROTOCOLS, Protocol, by_name, takes
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.spec import fingerprint, short, spec, to_plain
@@ -58,7 +57,9 @@ class Run:
         if self.protocol in PROTOCOLS and takes(self.protocol, "seconds"):
             options["seconds"] = budget.seconds
         made = change(self.change).protocol(by_name(self.protocol, family, **options), family)
-        return shrunk(made) if budget.small else _scaled(made, budget.share)
+        if budget.small:
+            return shrunk(made)
+        return replace(made, phases=tuple(phase.scaled(budget.share) for phase in made.phases))
 
     @property
     def kind(self) -> tuple[str, ...]:
@@ -71,21 +72,3 @@ class Run:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Run:
         return Run(**data)
-
-
-def _scaled(protocol: Protocol, share: float) -> Protocol:
-    """A share of the steps of every phase that counts steps; `fast` goes by the clock."""
-    phases = tuple(_shortened(phase, share) for phase in protocol.phases)
-    return replace(protocol, phases=phases)
-
-
-def _shortened(phase: Any, share: float) -> Any:
-    if isinstance(phase, RevertOnWorse):
-        return replace(phase, phase=_shortened(phase.phase, share))
-    if isinstance(phase, Adam | LBFGS):
-        steps = max(1, round(share * phase.steps))
-        return replace(phase, steps=steps, block=min(phase.block, steps))
-    if isinstance(phase, Supervised):
-        epochs = max(1, round(share * phase.epochs))
-        return replace(phase, epochs=epochs, block=min(phase.block, epochs))
-    return phase
