@@ -1,7 +1,8 @@
 """The zoo: families outside of the paper, each trained in a fresh process, beside the truth.
 
     python -m benchmarks.zoo [--families a,b] [--classes layers,waves] [--seeds 0,1]
-                             [--seconds 120] [--jobs 8] [--resume] [--out results/zoo-cpu.json]
+                             [--seconds 120] [--tolerance 1e-6] [--jobs 8] [--resume]
+                             [--out results/zoo-cpu.json]
 
 Of every run: the worst and the mean relative error over many lambda, seconds and steps, why it
 stopped, and its verdict, if it gives one, with whether that is wrong: it says solved while the
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     targets = given.targets or ("cpu" if origin["platform"] == "cpu" else "h200")
     result = _begin(given, origin, sys.argv[1:] if arguments is None else arguments)
     asked = {"protocol": given.protocol, "seconds": given.seconds, "jobs": given.jobs}
+    asked["tolerance"] = given.tolerance
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
     pending = [(n, s) for s in given.seeds for n in _chosen(given) if (n, s) not in known]
     for run in _trained(pending, asked, slots):
@@ -64,6 +66,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=lambda text: [int(s) for s in text.split(",")],
                         default=[0, 1], help="0,1 by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, help="time limit of each, 120 with `fast`")
+    parser.add_argument("--tolerance", type=float, help="train until the estimate is below it")
     parser.add_argument("--protocol", default="fast")
     parser.add_argument("--jobs", type=int, default=1, help=f"at once, {WIDTH} cores each")
     parser.add_argument("--targets", choices=TARGETS, help="after the device by default")

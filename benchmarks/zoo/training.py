@@ -83,12 +83,17 @@ def _python(
 
 def train_here() -> None:
     """Train, measure, and print the run as the last line."""
-    from lcpinn.protocol import by_name
+    from lcpinn.protocol import by_name, takes
 
     job = json.loads(sys.argv[1])
     family, directory = ZOO[job["family"]](), Path(job["out"])
-    protocol = by_name(job["protocol"], family, seconds=job["seconds"])
-    solution = lc.train(family, protocol, seed=job["seed"], out=directory, progress=False)
+    tolerance = job.get("tolerance")
+    options = {"seconds": job["seconds"]}
+    if tolerance is not None and takes(job["protocol"], "tolerance"):
+        options["tolerance"] = tolerance
+    protocol = by_name(job["protocol"], family, **options)
+    run = {"seed": job["seed"], "out": directory, "progress": False, "tolerance": tolerance}
+    solution = lc.train(family, protocol, **run)
     result = read_json(directory / "result.json")
     run = {key: result[key] for key in ("parameters", "seconds", "stopped", "device", "date")}
     run |= {
