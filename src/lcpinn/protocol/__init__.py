@@ -8,8 +8,8 @@ from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.protocol.fast import fast
 from lcpinn.protocol.fast_baselines import pi_deeponet_gn, pinn_gn
+from lcpinn.protocol.gauss_newton import fast
 from lcpinn.protocol.methods import (
     BOUNDARY_WEIGHT,
     causal_pinn,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lcpinn.family import Family
 from lcpinn.network import MLP, DeepONet
-from lcpinn.protocol.fast import fast
+from lcpinn.protocol.gauss_newton import fast
 from lcpinn.protocol.methods import at_one_setting, needs_coefficients
 from lcpinn.protocol.sizes import size_of
 from lcpinn.protocol.value import Protocol

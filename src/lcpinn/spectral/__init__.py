@@ -15,7 +15,7 @@ find it; the certificate asks for the error of a network alone.
 
 from lcpinn.spectral.basis import Axis, TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.determinacy import Determinacy, determinacy
+from lcpinn.spectral.determinacy import Determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
 from lcpinn.spectral.march import March, Unresolved, march_direction
@@ -35,7 +35,6 @@ __all__ = [
     "TensorBasis",
     "TensorGrid",
     "Unresolved",
-    "determinacy",
     "march_direction",
     "solve",
 ]
