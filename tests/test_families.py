@@ -26,10 +26,7 @@ EQUATIONS = {
 every_family = pytest.mark.parametrize("name", FAMILIES)
 
 
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 # Taylor coefficients of the truth, to feed a term with
