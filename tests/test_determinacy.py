@@ -29,10 +29,7 @@ from lcpinn.spectral.linearisation import zero, zeroth
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 PAGE = '''
