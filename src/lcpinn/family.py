@@ -204,12 +204,13 @@ class Family(metaclass=_Built):
                 )
 
     def _collect(self, title: str) -> dict[str, Term]:
-        terms: dict[str, Term] = {}
+        marks: dict[str, Mark] = {}  # of two classes, the derived one's: the other's may not hold
         for cls in reversed(type(self).__mro__):
             for name, method in vars(cls).items():
                 mark = getattr(method, "_lcpinn_mark", None)
                 if mark is not None:
-                    terms[name] = self._term(name, getattr(self, name), mark)
+                    marks[name] = mark
+        terms = {name: self._term(name, getattr(self, name), mark) for name, mark in marks.items()}
         if self.data is not None:
             terms["data"] = self._data_term(title, self.data)
         return terms
