@@ -55,6 +55,15 @@ def test_a_nonlinear_front_that_an_expansion_resolves():
     assert solved.resolution["x"] > solved.resolution["t"]
 
 
+def test_a_front_is_marched_through(monkeypatch):
+    """Burgers' front of width 0.01; two marches that agree say how far to trust it."""
+    monkeypatch.setattr("lcpinn.spectral.solver.SHORT", 0.0)
+    solved = lc.solve(FAMILIES["burgers"](), tolerance=1e-3)
+    assert solved.error <= 1e-3
+    assert true_error(solved) < 1e-3
+    assert solved.resolution["x"] > 30
+
+
 def test_three_coordinates():
     solved = lc.solve(FAMILIES["helmholtz-3d"](), k=2.0, tolerance=1e-6)
     assert true_error(solved) < 1e-7
