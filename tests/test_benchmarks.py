@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, choices, families, gauss_newton, step
+from benchmarks import baselines, choices, families, gauss_newton, solve, step
 from benchmarks.stamp import stamp
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
@@ -310,3 +310,14 @@ def test_ratios_come_first_on_a_cpu_and_milliseconds_elsewhere(tmp_path):
     assert baselines.table("burgers", rows, "gpu").splitlines()[2].split()[1:3] == ["3", "1.5"]
     result = {"phases": rows, "setting": {"platform": "gpu"}, "stamp": {"device": "abacus"}}
     assert baselines.draw(result, tmp_path / "gpu.png").stat().st_size > 10_000
+
+
+def test_the_solver_is_measured_and_drawn(tmp_path, capsys):
+    out = tmp_path / "solve.json"
+    solve.main(["--families", "helmholtz-1d", "--settings", "2", "--out", str(out)])
+    assert "helmholtz-1d" in capsys.readouterr().out
+    written = json.loads(out.read_text())
+    assert str(tmp_path) not in json.dumps(written)
+    rows = written["families"]["helmholtz-1d"]["settings"]
+    assert [row["error"] < 1e-10 for row in rows] == [True, True]
+    assert out.with_suffix(".png").stat().st_size > 10_000

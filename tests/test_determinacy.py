@@ -292,6 +292,8 @@ def families_in(namespace):
 
 def of_file(file):
     spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return families_in(vars(module))
@@ -409,7 +411,7 @@ class Pipe(lc.Family):
 
     pipe = lc.Ball(x=0.0, y=0.0, radius="r")
     casing = lc.Ball(x=0.0, y=0.0, radius=1.0)
-    domain = casing - pipe
+    domain = casing - pipe  # pyright: ignore[reportAssignmentType]
     parameters = lc.Uniform(r=(0.4, 0.6))
 
     @lc.interior

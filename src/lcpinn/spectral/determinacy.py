@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
@@ -359,7 +360,8 @@ class _Examination:
         self, space: NullSpace, place: Face | Part, order: int, setting: np.ndarray
     ) -> float:
         """The largest value or derivative up to the order on a part of the boundary."""
-        domain, dim = self.family.domain, self.family.domain.dim
+        domain: Any = self.family.domain  # a box with faces, or a region with parts of a boundary
+        dim = domain.dim
         points = domain.sobol(128, seed=6, face=place, parameters=setting)
         along = [tuple(order if i == j else 0 for j in range(dim)) for i in range(dim)]
         orders = Orders.closure(along, dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,8 @@ class Expansion:
         """More points than functions, inside or on a part of the boundary."""
         dim = len(self.sizes)
         num = INSIDE * self.basis.size if face is None else RIM * max(self.sizes) ** (dim - 1)
-        return self.family.domain.sobol(num, seed=11, face=face, parameters=self.parameters)
+        domain: Any = self.family.domain  # a region, which takes parts of its boundary
+        return domain.sobol(num, seed=11, face=face, parameters=self.parameters)
 
     @cached_property
     def inside(self) -> TensorGrid | ScatteredPoints:

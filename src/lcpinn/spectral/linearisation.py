@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +118,8 @@ class Linearisation:
         num, dim = points.shape
         normals = np.zeros_like(points)
         if term.asks_normals:
-            normals = np.asarray(self.family.domain.normals(points, self.parameters, term.faces))
+            domain: Any = self.family.domain
+            normals = np.asarray(domain.normals(points, self.parameters, term.faces))
         flat = np.moveaxis(series, 1, 0).reshape(num, -1)
         every = np.concatenate([flat, points, normals], axis=1)
         residuals, slopes, split = [], [], flat.shape[1]

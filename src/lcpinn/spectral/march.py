@@ -200,7 +200,7 @@ class March:
         self.periodic = across in domain.periodic
         self.interior = terms.interior
         self.sides = [
-            (term, face.value) for term in terms.terms for face in term.faces if face.name == across
+            (t, face.value) for t in terms.terms for face in faces_of(t) if face.name == across
         ]
         self.initial = [t for t in terms.terms if any(f.name == along for f in faces_of(t))]
         self.across = terms.highest_orders(1 - direction.along)

@@ -7,8 +7,11 @@ followed along the coefficients from a setting where it is found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -36,6 +39,7 @@ def newton(
     coefficients: np.ndarray,
     *,
     offset: Sequence[np.ndarray] | None = None,
+    deadline: float = math.inf,
 ) -> np.ndarray:
     """Coefficients (outputs, functions) with which the terms vanish, less `offset` where given."""
     series = expansion.base(at)
@@ -43,6 +47,8 @@ def newton(
     weights = [unit_weights(block, uniform=True) for block in rows]
     size, length = _size(rows, weights), np.inf
     for _ in range(STEPS):
+        if time.perf_counter() > deadline:
+            raise NotConverged
         solved = solve(rows, ACCURACY)
         step = solved.coefficients.reshape(coefficients.shape)
         if not (np.isfinite(step).all() and np.isfinite(solved.left).all()):
@@ -126,7 +132,10 @@ def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray)
     raise NotConverged
 
 
-def _followed(expansion: Expansion, at: Linearisation, current: np.ndarray, setting) -> np.ndarray:
+def _followed(
+    expansion: Expansion, at: Linearisation, current: np.ndarray,
+    setting: Callable[[float], np.ndarray],
+) -> np.ndarray:  # fmt: skip
     done, step = 0.0, 0.25
     for _ in range(STAGES):
         following = min(1.0, done + step)
@@ -144,15 +153,17 @@ def _followed(expansion: Expansion, at: Linearisation, current: np.ndarray, sett
 
 
 def first_solution(
-    expansions: Sequence[Expansion], at: Linearisation, *, thorough: bool = True
-) -> tuple[int, np.ndarray]:
+    expansions: Sequence[Expansion], at: Linearisation, *, thorough: bool = True,
+    deadline: float = math.inf,
+) -> tuple[int, np.ndarray]:  # fmt: skip
     """A solution by whichever way leads to one, from nothing; which of the expansions has it.
 
     The cheap way is tried with all expansions, from coarse to fine, before the others: too few
     functions may have no solution near the true one. Not to be `thorough` is to try no other.
     """
     cheap = at.family.is_linear() or not thorough
-    for way in (newton,) if cheap else (newton, homotopy, continued):
+    direct = partial(newton, deadline=deadline)
+    for way in (direct,) if cheap else (direct, homotopy, continued):
         for i, expansion in enumerate(expansions):
             try:
                 return i, way(expansion, at, expansion.zero)

@@ -37,7 +37,8 @@ SLOW = 0.3  # by what two sizes more should lower the distance, where one could 
 USEFUL = 1e-3  # an error above which a solution is none
 FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
 LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
-SECONDS = 120.0  # after which the resolution grows no more
+SECONDS = 60.0  # after which the resolution grows no more
+SHORT = 15.0  # the same for an equation that is not linear and can be marched through
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,11 @@ class _Solver:
         self.at = Linearisation(self.terms, parameters, self.base)
         direction = march_direction(self.terms)
         limits = LIMITS._replace(seconds=SECONDS)
-        self.march = None
+        self.march, self.deadline = None, self.began + SECONDS
         if direction is not None and not known.levels:
             self.march = March(self.terms, direction, limits)
+            if not family.is_linear():
+                self.deadline = self.began + SHORT
 
     def result(self) -> NumericalSolution:
         why = ""
@@ -178,7 +181,9 @@ class _Solver:
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
             guess = expansion.basis.resized(coefficients, following.basis)
-            finer = self._level(following, newton(following, self.at, guess))
+            finer = self._level(
+                following, newton(following, self.at, guess, deadline=self.deadline)
+            )
             gap = self._gap(following, finer, guess)
             slow = SLOW if self.march is not None else 1.0  # a march may be the better way
             worse = worse + 1 if best is not None and gap >= slow * best[0] else 0
@@ -204,11 +209,13 @@ class _Solver:
             expansions.append(Expansion(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
         thorough = self.march is None  # a front is better marched through than sought for
-        which, coefficients = first_solution(expansions, self.at, thorough=thorough)
+        which, coefficients = first_solution(
+            expansions, self.at, thorough=thorough, deadline=self.deadline
+        )
         return expansions[which], self._level(expansions[which], coefficients)
 
     def _late(self) -> bool:
-        return time.perf_counter() - self.began > SECONDS
+        return time.perf_counter() > self.deadline
 
     def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
         """Whether the coefficients have decayed, and the terms hold between the points, too."""
@@ -295,7 +302,7 @@ class _Solver:
             if error <= self.tolerance:
                 break
             before = values
-            if self._late():
+            if time.perf_counter() - self.began > SHORT + SECONDS:
                 why = f"marches for {SECONDS:.0f} s do not reach the tolerance"
                 break
         if error > USEFUL:
