@@ -113,7 +113,8 @@ class Family(metaclass=_Built):
     `scale` (what interior rows are multiplied by). See docs/design.md for each.
     """
 
-    domain: Any  # a Shape; once the family is built, a Domain
+    # No annotation of `domain` would hold for both: a page assigns a Shape to the class; _build,
+    # from which a type checker infers it, assigns the Domain to the instance.
     parameters: Coefficients = Product(())
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None

@@ -15,10 +15,11 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.domain import Box, Face, Part
+from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.quadrature import tensor, unit_gauss, unit_sobol
+from lcpinn.shape import Place
 from lcpinn.spec import spec
 from lcpinn.term import Term
 
@@ -121,7 +122,7 @@ def _draw_lambda(family: Family, key: Array, num: int, dtype: DTypeLike) -> tupl
     return parameters, family.weights.sample(second, num, dtype)
 
 
-def _faces(term: Term, sampling: Sampling) -> tuple[tuple[Face | Part | None, ...], int]:
+def _faces(term: Term, sampling: Sampling) -> tuple[tuple[Place, ...], int]:
     """The faces that a term's points lie on, and how many points each gets."""
     if not term.faces:
         return (None,), sampling.interior
@@ -199,7 +200,7 @@ def _collocation(
 
 
 def _joint(
-    family: Family, face: Face | Part | None, num: int, seed: int
+    family: Family, face: Place, num: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points on a face or inside, with their parameters and weights."""
     domain, prior, weights = family.domain, family.parameters, family.weights

@@ -17,6 +17,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Network, OperatorNetwork, Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
+from lcpinn.shape import as_face
 from lcpinn.spec import spec
 
 Data = tuple[Float[Array, "samples n"], Float[Array, "samples times n"]]
@@ -196,7 +197,7 @@ def initial_values(family: Family, grid: int, dtype: DTypeLike) -> Float[Array, 
     term, orders = family.all_terms["initial"], family.orders([family.all_terms["initial"]])
     low, high = family.domain.ranges["x"]
     x = low + (high - low) * np.arange(grid) / grid
-    points = jnp.asarray(np.stack([np.full(grid, term.faces[0].value), x], axis=-1), dtype)
+    points = jnp.asarray(np.stack([np.full(grid, as_face(term.faces[0]).value), x], axis=-1), dtype)
 
     def residual(point: Array, u: float) -> Array:
         series = jnp.zeros((len(orders), 1), dtype).at[0].set(u)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lcpinn.domain import Box
+from lcpinn.domain import Region
 from lcpinn.family import Family
 from lcpinn.plot.style import COLOURS, DOUBLE, MARKERS, in_style, save, setting, symbol
 from lcpinn.plot.values import Plane, planes
@@ -19,18 +19,19 @@ NUM = 400  # points of each named boundary
 
 def outline(axis: Axes, family: Family, plane: Plane, lam: np.ndarray) -> None:
     """The boundary of a shape where a plane cuts it; a box is all of its picture."""
-    if isinstance(family.domain, Box):
+    domain = family.domain
+    if not isinstance(domain, Region):
         return
-    across, up, level = _level(family, plane, lam)
+    across, up, level = _level(domain, plane, lam)
     axis.contour(across, up, level.T, levels=[0.0], colors="black", linewidths=0.7)
     if "t" not in (plane.across, plane.up):
         axis.set_aspect("equal")
 
 
-def _level(family: Family, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:
+def _level(domain: Region, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:
     """The level function on a plane: positive outside, also just beyond its edges."""
     with double():
-        level = plane.shaped(family.domain.level_at(plane.points, lam))
+        level = plane.shaped(domain.level_at(plane.points, lam))
     a, b, c, d = plane.extent
     across, up = (np.linspace(*ends, n) for ends, n in zip(((a, b), (c, d)), level.shape,
                                                          strict=True))  # fmt: skip
@@ -48,14 +49,15 @@ def figure(family: Family) -> Figure:
     unit = np.repeat([[0.0], [0.5], [1.0]], family.parameters.dim, axis=1)
     settings = np.asarray(family.parameters.from_unit(unit))
     settings = settings if family.parameters.free else settings[:1]
-    deep = family.domain.dim > 2
+    domain = family.domain
+    deep = domain.dim > 2
     drawn = Figure(figsize=(DOUBLE, 2.9))
     kind = {"projection": "3d"} if deep else {}
     axes = drawn.subplots(1, len(settings), squeeze=False, subplot_kw=kind)[0]
     for axis, lam in zip(axes, settings, strict=True):
-        if family.domain.dim == 2:
+        if isinstance(domain, Region) and domain.dim == 2:
             plane = planes(family)[0]
-            across, up, level = _level(family, plane, lam)
+            across, up, level = _level(domain, plane, lam)
             axis.contourf(across, up, level.T, levels=[-np.inf, 0.0], colors="0.92")
         _boundaries(axis, family, lam)
         axis.set_title(setting(family.parameters.names, lam))

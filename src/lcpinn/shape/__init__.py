@@ -8,12 +8,13 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.shape.ball import Ball
 from lcpinn.shape.base import Shape, Surface
-from lcpinn.shape.box import Box, Coordinate, Face, Periodic
+from lcpinn.shape.box import Box, Coordinate, Periodic
 from lcpinn.shape.combination import Combination, Difference, Intersection, Product, Union
 from lcpinn.shape.inside import Inside
+from lcpinn.shape.place import Face, Part, Place, as_face
 from lcpinn.shape.polygon import Polygon
 from lcpinn.shape.quantity import quantity_from_json
-from lcpinn.shape.region import Part, Region
+from lcpinn.shape.region import Region
 
 __all__ = [
     "Ball",
@@ -23,10 +24,12 @@ __all__ = [
     "Inside",
     "Part",
     "Periodic",
+    "Place",
     "Polygon",
     "Region",
     "Shape",
     "Surface",
+    "as_face",
     "shape_from_json",
 ]
 

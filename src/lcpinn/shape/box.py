@@ -19,6 +19,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.precision import ROUNDING, floating, host_or_device
 from lcpinn.quadrature import Rule, tensor, tensor_rule, unit_gauss, unit_grid, unit_sobol
 from lcpinn.shape.base import Extent, Invalid, Shape, Surface
+from lcpinn.shape.place import Face, Part, Place, as_face
 from lcpinn.shape.quantity import Named, Quantity, Size, quantity, quantity_from_json
 
 
@@ -34,15 +35,6 @@ class Periodic:
         low, high = checked_range("Periodic", (self.low, self.high))
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
-
-
-@final
-@dataclass(frozen=True)
-class Face:
-    """The part of a box's boundary where one coordinate has the value of an end."""
-
-    name: str
-    value: float
 
 
 class Coordinate(NamedTuple):
@@ -144,7 +136,7 @@ class Box(Shape):
         key: Array,
         num: int,
         *,
-        face: Face | None = None,
+        face: Place = None,
         dtype: DTypeLike = float,
         parameters: ArrayLike | None = None,
     ) -> Float[Array, "num dim"]:
@@ -159,7 +151,7 @@ class Box(Shape):
         num: int,
         seed: int = 0,
         *,
-        face: Face | None = None,
+        face: Place = None,
         parameters: ArrayLike | None = None,
     ) -> Float[np.ndarray, "num dim"]:
         """Scrambled Sobol points, inside or on a face."""
@@ -168,7 +160,7 @@ class Box(Shape):
         return self._on(face, _scale(free, unit_sobol(num, len(free), seed), np), np)
 
     def gauss(
-        self, num: int | Mapping[str, int], *, face: Face | None = None
+        self, num: int | Mapping[str, int], *, face: Place = None
     ) -> tuple[Float[np.ndarray, "num dim"], Float[np.ndarray, " num"]]:
         """Tensor Gauss-Legendre rule, inside or on a face: points (n, dim), weights (n,).
 
@@ -181,24 +173,25 @@ class Box(Shape):
         unit, weights = tensor_rule(rules)
         return self._on(face, _scale(free, unit, np), np), weights
 
-    def unit_dim(self, face: Face | None = None) -> int:
+    def unit_dim(self, face: Place = None) -> int:
         """The dimension of the unit cube that `place` maps to the box, or to a face."""
         return len(self._free(face))
 
     def place(
-        self, unit: np.ndarray, parameters: np.ndarray, face: Face | None = None, seed: int = 0
+        self, unit: np.ndarray, parameters: np.ndarray, face: Place = None, seed: int = 0
     ) -> Float[np.ndarray, "num dim"]:
         """Points of the unit cube (num, unit_dim) to the box, or to a face."""
         del parameters, seed
         if face is None:
             return np.array(self.from_unit(unit))
+        face = as_face(face)
         column = self.names.index(face.name)
         points = np.array(self.from_unit(np.insert(unit, column, 0.0, axis=1)))
         points[:, column] = face.value
         return points
 
     def rule(
-        self, num: int, parameters: np.ndarray, face: Face | None = None, seed: int = 0
+        self, num: int, parameters: np.ndarray, face: Place = None, seed: int = 0
     ) -> tuple[Float[np.ndarray, "l n dim"], Float[np.ndarray, " n"]]:
         """The Gauss rule at each of the parameters (l, p), and its weights."""
         del seed
@@ -206,15 +199,16 @@ class Box(Shape):
         return np.broadcast_to(points, (len(parameters), *points.shape)), weights
 
     def normals(
-        self, points: Any, parameters: Any, faces: Sequence[Face], xp: ModuleType = np
+        self, points: Any, parameters: Any, faces: Sequence[Face | Part], xp: ModuleType = np
     ) -> Any:
         """Outward normals (..., dim) at points on faces: those of the nearest one."""
         del parameters
-        axes = [self.names.index(face.name) for face in faces]
-        gaps = [xp.abs(points[..., i] - f.value) for i, f in zip(axes, faces, strict=True)]
+        own = [as_face(face) for face in faces]
+        axes = [self.names.index(face.name) for face in own]
+        gaps = [xp.abs(points[..., i] - f.value) for i, f in zip(axes, own, strict=True)]
         nearest = xp.argmin(xp.stack(gaps), axis=0)
-        table = np.zeros((len(faces), self.dim))
-        for row, (axis, face) in enumerate(zip(axes, faces, strict=True)):
+        table = np.zeros((len(own), self.dim))
+        for row, (axis, face) in enumerate(zip(axes, own, strict=True)):
             table[row, axis] = 1.0 if face.value == self.ranges[face.name][1] else -1.0
         return xp.asarray(table, points.dtype)[nearest]
 
@@ -286,17 +280,19 @@ class Box(Shape):
             if not low < high:
                 raise Invalid(f"the range of {name} in {self!r} is ({low:g}, {high:g})")
 
-    def _free(self, face: Face | None) -> tuple[Coordinate, ...]:
+    def _free(self, face: Place) -> tuple[Coordinate, ...]:
         """The coordinates that vary: all, or all but the one that the face fixes."""
         if face is None:
             return self.coordinates
+        face = as_face(face)
         self.face(face.name, face.value)  # a face of another box is an error
         return tuple(axis for axis in self.coordinates if axis.name != face.name)
 
-    def _on(self, face: Face | None, points: Any, xp: ModuleType) -> Any:
+    def _on(self, face: Place, points: Any, xp: ModuleType) -> Any:
         """Put the face's value into its column of points that lack it."""
         if face is None:
             return points
+        face = as_face(face)
         return xp.insert(points, self.names.index(face.name), face.value, axis=1)
 
     def _counts(

@@ -25,23 +25,10 @@ from lcpinn.precision import ROUNDING, double
 from lcpinn.prior import Coefficients
 from lcpinn.quadrature import unit_sobol
 from lcpinn.shape.base import Shape, Surface
-from lcpinn.shape.box import Box, Coordinate, Face, Periodic, Side
+from lcpinn.shape.box import Box, Coordinate, Periodic, Side
+from lcpinn.shape.place import Face, Part, Place
 
 MOST_ROUNDS = 10_000  # candidates for a row, before the region counts as empty
-
-
-@final
-@dataclass(frozen=True)
-class Part:
-    """A part of a boundary: what is left of some surfaces."""
-
-    label: str
-    surfaces: tuple[Surface, ...]
-    name = ""  # of a coordinate: unlike a face, it is none of a single one
-    value = float("nan")
-
-
-Place = Face | Part | None  # a face, a part of the boundary, or the interior
 
 
 @final

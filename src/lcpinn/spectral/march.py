@@ -199,9 +199,7 @@ class March:
         self.low, self.high = domain.ranges[across]
         self.periodic = across in domain.periodic
         self.interior = terms.interior
-        self.sides = [
-            (t, face.value) for t in terms.terms for face in faces_of(t) if face.name == across
-        ]
+        self.sides = [(t, f.value) for t in terms.terms for f in faces_of(t) if f.name == across]
         self.initial = [t for t in terms.terms if any(f.name == along for f in faces_of(t))]
         self.across = terms.highest_orders(1 - direction.along)
         self.degree = max(DEGREE, *(order + 1 for order in self.across))
