@@ -25,7 +25,7 @@ from benchmarks.zoo import ZOO
 from lcpinn.evaluation import evaluate, validate
 from lcpinn.families import FAMILIES
 from lcpinn.files import write_json
-from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone
+from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Restarts
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.spec import to_plain
 
@@ -92,6 +92,8 @@ def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any
     family = KNOWN[name]()
     protocol = lc.protocol.fast(family, seconds=seconds)
     (restarts,) = protocol.phases
+    assert isinstance(restarts, Restarts)
+    assert isinstance(restarts.phase, GaussNewton)
     phase = replace(restarts, phase=replace(restarts.phase, **change))
     solution = lc.train(family, replace(protocol, phases=(phase,)), seed=seed, progress=False)
     return {

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import of_kind
 
 from benchmarks import __main__ as runner
 from benchmarks import baselines, choices, families, gauss_newton, solve, step
@@ -16,7 +17,7 @@ from benchmarks.stamp import stamp
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.network import MLP
-from lcpinn.optimiser import GainRatio, ModelDriven
+from lcpinn.optimiser import Adam, GainRatio, ModelDriven
 from lcpinn.protocol import example, smoke
 from lcpinn.sampling import Sampling
 
@@ -266,7 +267,7 @@ def test_every_phase_of_a_method_is_timed_and_the_batch(tmp_path, capsys, monkey
 def test_the_batch_takes_the_steps_of_its_members_alone():
     protocol = _tiny("pinn", Helmholtz(1))
     setup = step.make_setup(protocol.view(Helmholtz(1)), protocol)
-    phase = replace(protocol.phases[0], block=3)
+    phase = replace(of_kind(Adam, protocol.phases[0]), block=3)
     stage = baselines.batch(phase, setup, baselines.grid_values(Helmholtz(1)))
     state, _ = stage.advance(stage.init({}, jnp.zeros(2)))
     last = jax.tree.map(lambda leaf: leaf[-1], state)

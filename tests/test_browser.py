@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -451,7 +452,7 @@ HOSTILE = (
 )
 
 
-def hostile(solution, settings):
+def hostile(solution, settings) -> dict[str, Any]:
     """What a page is made of, with names and words that try to be more than text."""
     names, data = itertools.cycle(HOSTILE), contents(solution, settings)
     for axis in (*data["coordinates"], *data["parameters"]):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Both, Coupled, Oscillator, Poisson, double, quick
+from toy import Both, Coupled, Oscillator, Poisson, double, of_kind, quick
 
 import lcpinn as lc
 from lcpinn.families import Burgers, Helmholtz
@@ -380,7 +380,7 @@ def built(**changes):
     setup = make_setup(Gentle().plain(), made)
     stage = made.phases[0].build(setup)
     state = stage.init(quick(setup.problem.init)(jax.random.PRNGKey(0)), jax.random.PRNGKey(1))
-    return stage, state, made.phases[0]
+    return stage, state, of_kind(Supervised, made.phases[0])
 
 
 @pytest.fixture(scope="module")

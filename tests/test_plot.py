@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
-from toy import Both, Coupled, Oscillator, perturbed
+from toy import Both, Coupled, Oscillator, of_kind, perturbed
 from typer.testing import CliRunner
 
 import lcpinn as lc
 from lcpinn import cli, plot
 from lcpinn.families import Burgers, Helmholtz
+from lcpinn.optimiser import Restarts
 from lcpinn.plot import loss
 from lcpinn.plot.style import linear_scale, log_scale, number, setting, size_of, symbol
 from lcpinn.plot.values import choose, planes
@@ -225,7 +226,8 @@ def fast_solution(family):
     run = {"training": {"seconds": {"compile": 4.0, "train": 18.0}}}
     protocol = lc.protocol.fast(family)
     (restarts,) = protocol.phases
-    protocol = dataclasses.replace(protocol, phases=(dataclasses.replace(restarts, starts=2),))
+    twice = dataclasses.replace(of_kind(Restarts, restarts), starts=2)
+    protocol = dataclasses.replace(protocol, phases=(twice,))
     return lc.Solution(family, protocol, solution.params, run)
 
 

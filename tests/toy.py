@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,15 @@ SMALL = MLP(widths=(5, 4), parameters=FiLM(hidden=3))
 
 # Tests run everything once: compiling dominates, so the compiler need not optimise.
 quick = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+Kind = TypeVar("Kind")
+
+
+def of_kind(kind: type[Kind], value: object) -> Kind:
+    """The value, which a test takes for one of this kind and fails if it is not."""
+    assert isinstance(value, kind)
+    return value
 
 
 class Decay(lc.Family):

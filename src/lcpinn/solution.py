@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -285,6 +285,12 @@ class Solution:
         if path is not None:
             save(drawn, Path(path))
         return drawn
+
+    @overload
+    def explore(self, path: None = None, settings: int | None = None) -> Embedded: ...
+
+    @overload
+    def explore(self, path: str | Path, settings: int | None = None) -> Path: ...
 
     def explore(
         self, path: str | Path | None = None, settings: int | None = None

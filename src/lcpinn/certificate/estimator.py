@@ -89,7 +89,7 @@ class Estimator:
     def __call__(
         self,
         params: Any,
-        parameters: Sequence[float],
+        parameters: Sequence[float] | np.ndarray,
         weights: np.ndarray | None = None,
         *,
         fronts: bool = True,
@@ -103,7 +103,7 @@ class Estimator:
     def correction(
         self,
         params: Any,
-        parameters: Sequence[float],
+        parameters: Sequence[float] | np.ndarray,
         weights: np.ndarray | None = None,
         *,
         fronts: bool = True,
@@ -123,7 +123,10 @@ class Estimator:
             return self._marched(at)
 
     def linearisation(
-        self, params: Any, parameters: Sequence[float], weights: np.ndarray | None = None
+        self,
+        params: Any,
+        parameters: Sequence[float] | np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> Linearisation:
         """The terms about what is judged, or, with many loss weights, the mean of the first few."""
         draws = np.zeros((1, 0)) if weights is None else np.asarray(weights, float)

@@ -271,8 +271,6 @@ def _compiler_options() -> dict[str, Any] | None:
     return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
 
 
-
-
 def _timed(
     program: Callable[..., GaussNewtonState], state: GaussNewtonState, num: int
 ) -> GaussNewtonState:
