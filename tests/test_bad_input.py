@@ -134,6 +134,7 @@ def test_a_family_that_cannot_be_built(refused, home, old, new, says):
     refused("train", "bad.py:Decay", *SMOKE, says=says)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_finite(home):
     (home / "bad.py").write_text(DECAY.replace("k * u\n", "jnp.log(k - 1.0) * u\n"))
     before = files(home / "run")

@@ -27,6 +27,7 @@ def result():
     return step.measure(smoke(Helmholtz(1)), 2, torch=False, rounds=2)
 
 
+@pytest.mark.slow
 def test_a_step_is_measured_without_torch(result, capsys):
     assert result["setting"]["points"] == "2 x (32 + 8)"
     assert list(result["ms_per_step"]) == ["lcpinn"]
@@ -126,6 +127,7 @@ def test_unknown_families_and_files_of_other_machines_are_refused(tmp_path, monk
         families.main(["--out", str(out)])
 
 
+@pytest.mark.slow
 def test_a_training_in_a_fresh_process_is_kept_and_not_repeated(tmp_path, capsys):
     out = tmp_path / "new" / "families.json"
     options = ["--families", "helmholtz-1d", "--seeds", "3", "--protocol", "smoke"]
@@ -160,6 +162,7 @@ def test_a_training_that_fails_is_reported(tmp_path, capfd, monkeypatch):
 # -- gauss_newton --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_gauss_newton_step(tmp_path, capsys):
     out = tmp_path / "new" / "gauss-newton.json"
     gauss_newton.main(["--widths", "4x4", "--repeats", "2", "--out", str(out)])
@@ -238,6 +241,7 @@ def _tiny(method, family):
     )
 
 
+@pytest.mark.slow
 def test_every_phase_of_a_method_is_timed_and_the_batch(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(baselines, "example", _tiny)
     monkeypatch.setattr(baselines, "POINTS", 120)
@@ -264,6 +268,7 @@ def test_every_phase_of_a_method_is_timed_and_the_batch(tmp_path, capsys, monkey
         baselines.main(["--protocols", "pimm"])
 
 
+@pytest.mark.slow
 def test_the_batch_takes_the_steps_of_its_members_alone():
     protocol = _tiny("pinn", Helmholtz(1))
     setup = step.make_setup(protocol.view(Helmholtz(1)), protocol)

@@ -25,6 +25,8 @@ from lcpinn.explorer.page import _plotly, assemble, contents
 from lcpinn.families import Burgers, Cylinder, Helmholtz
 from lcpinn.network import MLP
 
+pytestmark = pytest.mark.slow
+
 FLAGS = (
     "--headless",
     "--window-size=1280,900",

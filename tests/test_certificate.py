@@ -424,6 +424,7 @@ def displacement():
     return lc.train(family, lc.protocol.smoke(family), progress=False)
 
 
+@pytest.mark.slow
 def test_a_front_from_a_corner_that_contradicts_itself(displacement):
     """A trained network, conditioned on loss weights, with an open side."""
     errors = true_errors(displacement, [[]])
@@ -485,6 +486,7 @@ def certify(decay, *options):
     return CliRunner().invoke(app, ["certify", model, "--family", family, *options])
 
 
+@pytest.mark.slow
 def test_estimates_follow_the_true_errors(decay):
     """A network trained for a second: far from exact, and its certificate says how far."""
     done = certify(decay, "--json", "--settings", "7")
@@ -563,6 +565,7 @@ def test_ratios_are_taken_where_there_is_an_error():
     assert found["largest_true_error"] == 1e-3
 
 
+@pytest.mark.slow
 def test_the_benchmark_compares_single_weightings_too(displacement, tmp_path):
     rows, _ = benchmark.compare_slices(displacement, 1)
     assert 1 / 3 < rows[0]["estimate"] / rows[0]["true"] < 3

@@ -15,6 +15,7 @@ from lcpinn.cli.support.battery import CHECKS, Finding, _Bench, _find, check
 from lcpinn.families import BUILT_IN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_families_pass(name):
     findings = check(BUILT_IN[name]())

@@ -304,6 +304,7 @@ def baseline(home, monkeypatch):
     return found, home / "runs" / "decay-pinn-k=1.5-seed0"
 
 
+@pytest.mark.slow
 def test_a_training_at_one_setting(baseline, monkeypatch):
     found, out = baseline
     flat = " ".join(found.stdout.split())
@@ -329,6 +330,7 @@ def test_a_training_at_one_setting(baseline, monkeypatch):
     assert held["k"].tolist() == [1.5]
 
 
+@pytest.mark.slow
 def test_a_family_of_loss_weights_has_one_error(home, monkeypatch):
     """Without weights to average over there is no mean of weightings to show."""
     tiny(monkeypatch)
@@ -338,6 +340,7 @@ def test_a_family_of_loss_weights_has_one_error(home, monkeypatch):
     assert "relobralo, 4 seeds, 5.4 minutes each" in text
 
 
+@pytest.mark.slow
 def test_several_settings_are_one_batch(home, monkeypatch):
     tiny(monkeypatch)
     at = ("--at", "k=0.5", "--at", "k=2")
@@ -520,6 +523,7 @@ def test_grids_of_several_coordinates():
 # The process
 
 
+@pytest.mark.slow
 def test_main_in_a_process_of_its_own(tmp_path):
     """No traceback, an exit code, and a locale that cannot show the equations is no obstacle."""
     command = [sys.executable, "-m", "lcpinn.cli"]
@@ -564,6 +568,7 @@ def test_no_place_for_compiled_programs_is_no_error(unset_cache, tmp_path, monke
 # The examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_examples_run(file, tmp_path, monkeypatch, capsys):
     assert len(file.read_text().splitlines()) < 80

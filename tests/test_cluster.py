@@ -24,6 +24,7 @@ from lcpinn.study.run import Run
 from lcpinn.study.store import Store
 
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
 
 RUNS = [Run("burgers", "paper", seed, budget="smoke") for seed in range(5)]
 BAD = Run("helmholtz-1d", "pinn", budget="smoke")  # of a method that needs a setting

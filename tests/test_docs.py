@@ -45,6 +45,7 @@ def tiny(monkeypatch, tmp_path):
 WITH_CODE = [p for p in PAGES if blocks(p.read_text(), "python") and p not in ELSEWHERE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
 def test_a_page_runs_from_top_to_bottom(page, tiny):
     """As its reader would: files are saved, code is run, and so is the command line."""
@@ -140,6 +141,7 @@ def test_families_in_commands_exist(monkeypatch):
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.stem)
 def test_an_example_passes_its_check(file):
     done = CliRunner().invoke(app, ["check", str(file)])
@@ -226,6 +228,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in headings(file), link
 
 
+@pytest.mark.slow
 def test_the_site_builds(tmp_path):
     if find_spec("mkdocs") is None or find_spec("mkdocstrings") is None:
         pytest.skip("THE SITE IS NOT TESTED: mkdocs is missing, pip install -e '.[docs]'")

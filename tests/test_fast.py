@@ -97,6 +97,7 @@ def test_linear_equations_are_known_as_such(family, linear):
     assert network.activation == ("sine" if smooth else "tanh")
 
 
+@pytest.mark.slow
 def test_soft_conditions_reach_many_digits():
     longer = dataclasses.replace(SMALL, sampling=Sampling(600, 60, 1, "collocation"), steps=80)
     solution = lc.train(Bar(), small(longer, (12, 12)), progress=False)
@@ -132,6 +133,7 @@ def test_a_family_without_an_interior_term_is_a_fit(tmp_path):
     assert estimate.reason == "no equation holds inside of the domain"
 
 
+@pytest.mark.slow
 def test_the_held_out_loss_chooses_the_parameters():
     """What is returned is the best that was seen, not the last."""
     family = Bar()
@@ -188,6 +190,7 @@ def test_a_round_that_stagnates_is_the_last_unless_other_rows_would_help(held_ou
         assert stage.stopped(going, {}) is None
 
 
+@pytest.mark.slow
 def test_a_training_may_rise_before_it_falls():
     """The loss goes up in between; stagnation is judged by the lowest one so far."""
     loose = dataclasses.replace(SMALL, acceptance=NonMonotone(11.0), patience=8, block=1)
@@ -207,6 +210,7 @@ def test_a_training_may_rise_before_it_falls():
         assert f"{min(held):.2e}" in note
 
 
+@pytest.mark.slow
 def test_a_training_explores_before_it_descends():
     """The model loss falls while the loss does not; the end of the time ends it too."""
     with jax.enable_x64(True):
@@ -474,6 +478,7 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_bit_identical(tmp_path):
     """Gauss-Newton's whole state, rows included, is in the checkpoint."""
     protocol = small(Restarts(dataclasses.replace(SMALL, steps=16), starts=2, trial=4))

@@ -391,6 +391,7 @@ def trained(tmp_path_factory):
         return lc.train(Gentle(), protocol(), seed=2, out=out, progress=False), out
 
 
+@pytest.mark.slow
 def test_training_lowers_the_relative_error(trained):
     solution, out = trained
     lines = (out / "metrics.jsonl").read_text().splitlines()

@@ -89,6 +89,7 @@ def measure(setup, phase, state):
     return lambda params: objective(setup, batch)(params)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
     monkeypatch.setenv("LCPINN_CACHE", str(tmp_path))  # where the solver's data would be kept
@@ -111,6 +112,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_interrupted_sa_pinn_ends_bit_identical(tmp_path, monkeypatch):
     """Interrupted in Adam, with its weights and their ascent in the checkpoint, then L-BFGS."""
     family = family_of("schrodinger-1d")

@@ -63,6 +63,7 @@ def test_everything_is_in_it(wheel):
     assert files <= set(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.slow
 def test_it_trains_on_its_own(wheel, tmp_path):
     """In an empty environment that borrows dependencies, but not lcpinn, from this one."""
     home = tmp_path / "environment"
