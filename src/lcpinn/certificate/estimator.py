@@ -18,6 +18,7 @@ from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
+from lcpinn.shape import Polygon, Shape
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
@@ -186,7 +187,10 @@ class Estimator:
         reason = attempt.correction.estimate.reason
         if attempt.share_left > MISFIT:
             reason = reason or _too_few(attempt.sizes)
-        return _none(reason or "expansions of two sizes do not agree: it is not resolved")
+        reason = reason or "expansions of two sizes do not agree: it is not resolved"
+        if not on_box and may_have_inward_corners(self.family.domain.shape):
+            reason += "; at a corner that points inwards an error is singular"
+        return _none(reason)
 
     def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
         """The estimate by one expansion, by Newton's method where the equation is not linear."""
@@ -280,6 +284,13 @@ def _grown(attempt: Attempt) -> tuple[int, ...] | None:
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
     return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+
+
+def may_have_inward_corners(shape: Shape) -> bool:
+    """Whether a boundary may have corners that point inwards, where solutions are singular."""
+    if not shape.parts:
+        return isinstance(shape, Polygon)
+    return any(isinstance(part, Box) or may_have_inward_corners(part) for part in shape.parts)
 
 
 def _too_few(sizes: Sequence[int]) -> str:
