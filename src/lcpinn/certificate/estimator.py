@@ -188,7 +188,8 @@ class Estimator:
         if attempt.share_left > MISFIT:
             reason = reason or _too_few(attempt.sizes)
         reason = reason or "expansions of two sizes do not agree: it is not resolved"
-        if not on_box and may_have_inward_corners(self.family.domain.shape):
+        domain = self.family.domain
+        if not isinstance(domain, Box) and may_have_inward_corners(domain.shape):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
 

@@ -25,7 +25,7 @@ PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
-RESTARTS = 2  # of the iteration, where more than ACCURATE is asked for
+AGAIN = 5  # steps of a second iteration, where more than ACCURATE is asked for
 PATIENCE = 8  # steps without a smaller gradient, after which rounding is what is left
 JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
 ROUNDING = 1e-15  # relative variation of slopes over the points, below which they are constant
@@ -127,38 +127,39 @@ def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> L
     assert isinstance(normal, np.ndarray)
     factor = _factorised(normal)
     target = [-r.weight * r.block.residual for r in rows]
-    solution = np.zeros(len(normal))
-    for _ in range(RESTARTS if accuracy < ACCURATE else 1):  # what rounding has left of the first
-        residual = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
-        step = _conjugate_gradients(rows, factor, residual, accuracy)
-        if step is None:
-            return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
-        solution = solution + step
+    solution, converged = _conjugate_gradients(rows, factor, target, accuracy, STEPS)
+    if not converged:
+        return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
     left = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
+    if accuracy < ACCURATE:  # once more, for what rounding has left
+        step, _ = _conjugate_gradients(rows, factor, left, accuracy, AGAIN)
+        after = [v - r.apply(step) for v, r in zip(left, rows, strict=True)]
+        if np.linalg.norm(_norms(after)) < np.linalg.norm(_norms(left)):
+            solution, left = solution + step, after
     return LeastSquares(solution, _norms(left), _norms(target))
 
 
 def _conjugate_gradients(
-    rows: Sequence[TensorRows], factor: Any, left: list[np.ndarray], accuracy: float
-) -> np.ndarray | None:
-    """The solution for a right-hand side `left`; None where it does not converge."""
+    rows: Sequence[TensorRows], factor: Any, left: list[np.ndarray], accuracy: float, steps: int
+) -> tuple[np.ndarray, bool]:
+    """The solution for a right-hand side `left`, and whether it is as accurate as asked for."""
     solution = np.zeros(len(factor[0]))
     direction, size, first, sizes = solution, 1.0, None, [np.inf]
-    for _ in range(STEPS):
+    for _ in range(steps):
         gradient = sum(r.transposed(v) for r, v in zip(rows, left, strict=True))
         step = cho_solve(factor, gradient, check_finite=False)
         size, before = float(gradient @ step), size
         if first is None:
             first = size
         if size <= accuracy**2 * first or _stagnates(sizes, ACCURATE**2 * first):
-            return solution
+            return solution, True
         sizes.append(size)
         direction = step + size / before * direction
         change = [r.apply(direction) for r in rows]
         length = size / max(float(np.sum(_norms(change) ** 2)), np.finfo(float).tiny)
         solution = solution + length * direction
         left = [v - length * c for v, c in zip(left, change, strict=True)]
-    return None
+    return solution, False
 
 
 def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from jaxtyping import Array
 
 from lcpinn.domain import Box, Face
 from lcpinn.family import Family
-from lcpinn.jet import Orders
+from lcpinn.jet import Orders, expand
 from lcpinn.precision import double
 from lcpinn.term import Argument, Term
 
@@ -184,6 +185,27 @@ def zeroth(dim: int) -> Orders:
 def zero(num_outputs: int) -> Jet:
     """The function that vanishes, as a base."""
     return lambda points, orders: np.zeros((len(orders), len(points), num_outputs))
+
+
+def of_ansatz(family: Family, parameters: np.ndarray) -> Jet:
+    """What the ansatz makes of a network that vanishes, as a base: it may carry a layer."""
+    if family.ansatz is None:
+        return zero(len(family.outputs))
+    none = jnp.zeros(len(family.outputs))
+
+    @partial(jax.jit, static_argnums=2)
+    def run(points: Array, lam: Array, orders: Orders) -> Array:
+        at = lambda q: family.call("ansatz", q, lam, none)
+        return jnp.moveaxis(jax.vmap(lambda p: expand(at, p, orders))(points), 0, 1)
+
+    def jet(points: np.ndarray, orders: Orders) -> np.ndarray:
+        parts = []
+        with double():
+            for piece, count in pieces(points, CHUNK):
+                parts.append(np.asarray(run(piece, parameters, orders))[:, :count])
+        return np.concatenate(parts, axis=1)
+
+    return jet
 
 
 def about_zero(terms: LinearisedTerms, parameters: Sequence[float]) -> Linearisation:

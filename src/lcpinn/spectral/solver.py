@@ -21,7 +21,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.least_squares import NotSolvable
-from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, zero, zeroth
+from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
 from lcpinn.spectral.newton import NotConverged, first_solution, newton
 from lcpinn.spectral.slab import SlabExpansion
@@ -275,9 +275,11 @@ class _Solver:
 
     def _marched(self, march: March) -> NumericalSolution:
         """Marches that leave less and less, until two agree to the tolerance."""
-        at = Linearisation(self.terms, self.at.parameters, zero(len(self.family.outputs)))
+        base = of_ansatz(self.family, self.at.parameters)
+        at = Linearisation(self.terms, self.at.parameters, base)
+        data = Linearisation(self.terms, self.at.parameters, zero(len(self.family.outputs)))
         points = self.family.domain.sobol(4096, seed=3)
-        allowed, before, error, why = 1e-2 * march.data_size(at), None, np.inf, ""
+        allowed, before, error, why = 1e-2 * march.data_size(data), None, np.inf, ""
         slabs: list[SlabExpansion] = []
         size = 0
         for _ in range(MARCHES):
@@ -294,7 +296,7 @@ class _Solver:
             if finer < 1.2 * size:  # as before: that they agree would prove nothing
                 continue
             slabs, along, size = following, march.direction.along, finer
-            values = marched_values(slabs, along, points)
+            values = at.values(points) + marched_values(slabs, along, points)
             if before is not None:
                 scale = np.sqrt(np.mean(values**2, axis=0))
                 gap = np.sqrt(np.mean((values - before) ** 2, axis=0))
@@ -315,5 +317,5 @@ class _Solver:
         resolution |= {names[1 - march.direction.along]: across}
         return NumericalSolution(
             self.family, self.setting, error, why, resolution, "",
-            lambda points: marched_values(slabs, march.direction.along, points),
+            lambda p: at.values(p) + marched_values(slabs, march.direction.along, p),
         )  # fmt: skip
