@@ -34,7 +34,8 @@ if jaxlib.version.__version_info__ < (0, 11):
 settings.register_profile("lcpinn", deadline=None)
 settings.load_profile("lcpinn")
 
-# LCPINN_UNCHECKED=1 leaves it out, to see what it costs.
+# From here on shapes in lcpinn's signatures are checked. LCPINN_UNCHECKED=1 leaves it out, to see
+# what it costs.
 if "LCPINN_UNCHECKED" not in os.environ:
     shapes.install(_ROOT / "src")
 

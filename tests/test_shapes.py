@@ -39,7 +39,7 @@ def test_what_is_returned_is_checked_too():
 
 def test_modules_with_shapes_are_those_that_are_hooked():
     hooked = shapes.modules(SOURCE)
-    assert {"lcpinn.network.fno", "lcpinn.rows", "lcpinn.domain", "lcpinn.prior"} <= set(hooked)
+    assert {"lcpinn.network.fno", "lcpinn.rows", "lcpinn.domain", "lcpinn.sampling"} <= set(hooked)
     assert "lcpinn.errors" not in hooked
 
 

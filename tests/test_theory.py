@@ -28,11 +28,12 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 
 def one_of(models):
-    return jax.tree.map(lambda leaf: leaf[0], models)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), models)
 
 
 def by_hand(model):
     """H_λ, the matrix of the shift, and the gradient at the point."""
+    model = jax.tree.map(np.asarray, model)
     hessian = np.tensordot(model.lam, model.hessians, 1)
     matrix = np.tensordot(model.lam, model.matrices, 1)
     return hessian, matrix, hessian @ (model.theta + matrix @ model.eta - model.optimum)

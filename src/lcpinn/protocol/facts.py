@@ -14,6 +14,7 @@ from lcpinn.precision import precision_of
 from lcpinn.protocol.value import Protocol
 from lcpinn.rows import Problem
 from lcpinn.spec import describe, short
+from lcpinn.weighting.contract import Weighting
 
 
 def facts(family: Family, protocol: Protocol) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def budget(protocol: Protocol) -> dict[str, float]:
     return amounts
 
 
-def weighting_words(weighting: Any) -> str:
+def weighting_words(weighting: Weighting) -> str:
     """`Fixed: boundary 100`, or the weighting with what differs from its defaults."""
     weights: Mapping[str, float] = getattr(weighting, "weights", {})
     if weights:
