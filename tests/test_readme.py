@@ -34,7 +34,7 @@ def test_code_compiles(number):
 def test_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     """As one script, with a training that takes a second in place of one that takes a minute."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lc.protocol, "default", lc.protocol.smoke)
+    monkeypatch.setattr(lc.protocol, "default", lambda family, **_: lc.protocol.smoke(family))
     first, *rest = blocks("python")
     names: dict[str, Any] = {"__name__": "readme"}
     exec(first, names)

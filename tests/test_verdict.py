@@ -50,7 +50,11 @@ def test_settings_of_several_coefficients():
     # A quarter of the range has about a quarter of the rest.
     assert 6 <= np.sum(values[5:, 0] < 0.25) <= 12
     many = lc.Uniform(**{f"c{i}": (0.0, 1.0) for i in range(8)})
-    np.testing.assert_allclose(first(many, 1)[0], 0.5)
+    centre, *others = first(many, 21)
+    np.testing.assert_allclose(centre, 0.5)
+    assert all(set(corner) <= {0.0, 1.0} for corner in others[::2])
+    assert len({tuple(corner) for corner in others[::2]}) >= 9
+    assert not any(set(inside) & {0.0, 1.0} for inside in others[1::2])
 
 
 def test_a_coefficient_that_is_held_stays():

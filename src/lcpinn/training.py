@@ -59,7 +59,9 @@ def train(
         raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
     check_tolerance(tolerance)
     if protocol is None:
-        protocol = protocols.fast(family, seconds=seconds, tolerance=tolerance)
+        asked = {"seconds": seconds, "tolerance": tolerance}
+        given = {name: value for name, value in asked.items() if value is not None}
+        protocol = protocols.default(family, **given)
     elif seconds is not None:
         raise LcpinnError("seconds is for the default protocol; a protocol has its own")
     if not isinstance(protocol, Protocol):

@@ -78,7 +78,8 @@ def settings_of(prior: Coefficients) -> Iterator[np.ndarray]:
 
     With one coefficient the ends, the middle, the middles of the halves and so on, in the prior's
     own measure; with up to three the corners and the centre, then a Halton sequence; with more the
-    centre first. All are held: one setting.
+    centre, then corners and the sequence by turns, since errors are largest there more often than
+    not. All are held: one setting.
     """
     free = [name in prior.free for name in prior.names]
     num = sum(free)
@@ -96,7 +97,10 @@ def settings_of(prior: Coefficients) -> Iterator[np.ndarray]:
     yield setting(np.full(num, 0.5))
     points = qmc.Halton(num, scramble=False)
     points.fast_forward(2)  # the origin, and with one coefficient the middle
+    corners = np.random.default_rng(0)
     while True:
+        if num > 3:
+            yield setting(corners.integers(0, 2, num).astype(float))
         yield setting(points.random(1)[0])
 
 

@@ -105,6 +105,8 @@ def reason_against(name: str, family: Family) -> str | None:
     return None
 
 
-def default(family: Family) -> Protocol:
+def default(
+    family: Family, *, seconds: float | None = None, tolerance: float | None = None
+) -> Protocol:
     """What `train` uses when nothing is said."""
-    return fast(family)
+    return fast(family, seconds=seconds, tolerance=tolerance)
