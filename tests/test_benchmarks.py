@@ -279,8 +279,8 @@ def test_the_batch_takes_the_steps_of_its_members_alone():
     held = replace(setup, coefficients=baselines.grid_values(Helmholtz(1))[-1])
     alone, key = phase.build(held), jax.random.PRNGKey(baselines.SEEDS[-1])
     one, _ = alone.advance(alone.init(setup.problem.init(key), key))
-    assert baselines._step(state) == int(one["step"]) == 3
-    for a, b in zip(*map(jax.tree.leaves, (last["params"], one["params"])), strict=True):
+    assert baselines._step(state) == int(one.step) == 3
+    for a, b in zip(*map(jax.tree.leaves, (last.params, one.params)), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 

@@ -96,15 +96,18 @@ def test_families_as_json():
 def test_which_protocol_applies_where(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     text = run("families", "--protocols").stdout
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
-    assert rows["fast"] == ["✓"] * 6
-    assert rows["sa-pinn"] == ["at"] * 4 + ["✓"] * 2
-    assert rows["causal-pinn"] == ["–"] * 4 + ["✓"] * 2
-    assert rows["fno"] == ["–"] * 4 + ["✓", "–"]
+    rows = {}  # the paper's families, and below them those on shapes
+    for line in filter(str.strip, text.splitlines()):
+        name, *cells = line.split()
+        rows.setdefault(name, []).extend(cells)
+    assert rows["fast"] == ["✓"] * 9
+    assert rows["sa-pinn"] == ["at"] * 4 + ["✓"] * 2 + ["at"] * 3
+    assert rows["causal-pinn"] == ["–"] * 4 + ["✓"] * 2 + ["–"] * 3
+    assert rows["fno"] == ["–"] * 4 + ["✓", "–"] + ["–"] * 3
     assert set(lcpinn.protocol.PROTOCOLS) <= set(rows)
     flat = " ".join(text.split())
     every = "helmholtz-1d, helmholtz-2d, helmholtz-3d, schrodinger-1d"
-    assert f"causal-pinn needs a coordinate t: not for {every} " in flat
+    assert f"causal-pinn needs a coordinate t: not for {every}, pipes, cylinder, " in flat
     assert f"fno needs solver data: not for {every}, buckley-leverett" in flat
     assert text.count("needs a coordinate t") == 1
     assert max(map(len, text.splitlines())) <= width
@@ -314,7 +317,11 @@ def test_a_training_at_one_setting(baseline, monkeypatch):
     value = re.escape(f"{result['error']['mean']:.2e}")
     assert re.search(rf"k +error\n─+\n +1\.5 +{value}\n", found.stdout)
     assert "mean of" not in found.stdout
-    assert f"predict {out.relative_to(Path.cwd())} --family decay.py -o out.csv" in flat
+    # Ten steps do not solve it, and what comes next is not to use it.
+    assert "not solved" in flat
+    assert f"lcpinn certify {out.relative_to(Path.cwd())} --family decay.py" in flat
+    assert "lcpinn solve decay.py --at k=1.5" in flat
+    assert "lcpinn predict" not in flat
     told = run("evaluate", out, "--family", "decay.py").stdout
     assert f"{result['error']['mean']:.2e}" in told
     model = ("predict", out, "--family", "decay.py", "--grid", "t=3")

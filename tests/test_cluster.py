@@ -17,7 +17,7 @@ import lcpinn as lc
 from lcpinn.cli import app
 from lcpinn.cli import reproduce as command
 from lcpinn.files import read_json
-from lcpinn.study import cluster
+from lcpinn.study import cluster, plan
 from lcpinn.study.cluster import execute_on
 from lcpinn.study.execute import execute
 from lcpinn.study.run import Run
@@ -177,7 +177,7 @@ def test_an_interrupt_cancels_what_is_left(finished, dask, tmp_path):
 
 
 def test_a_failed_run_is_the_exit_code(finished, dask, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "needed", lambda experiments, budget: [RUNS[0], BAD])
+    monkeypatch.setattr(plan, "needed", lambda experiments, budget: [RUNS[0], BAD])
     monkeypatch.setattr(command, "_render", lambda *given: tmp_path / "page.md")
     where = ["--work", str(tmp_path), "--results", str(finished[0].results)]
     asked = ["reproduce", "--cluster", dask.address, *where]

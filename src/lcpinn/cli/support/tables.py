@@ -77,11 +77,25 @@ def _ranges(ranges: Mapping[str, tuple[float, float]]) -> list[str]:
 
 # -- Protocols -----------------------------------------------------------------------------------
 
+COLUMNS = 6  # families side by side in 80 characters
 MARKS = {"yes": Text("✓", "green"), "at": Text("at", "cyan"), "no": Text("–", "dim")}
 
 
 def show_protocols(console: Console, matrix: Mapping[str, Mapping[str, Mapping[str, str]]]) -> None:
     """Which protocol applies where: matrix[family][protocol] has `applies` and a `reason`."""
+    families = list(matrix)
+    for first in range(0, len(families), COLUMNS):
+        _protocol_table(console, {name: matrix[name] for name in families[first : first + COLUMNS]})
+    applied = {cell["applies"] for cells in matrix.values() for cell in cells.values()}
+    if "at" in applied:
+        fact(console, "at", "one setting of the coefficients for each training: give it with --at")
+    for reason, families in _reasons(matrix).items():
+        fact(console, "–", f"{reason}: not for {', '.join(families)}")
+
+
+def _protocol_table(
+    console: Console, matrix: Mapping[str, Mapping[str, Mapping[str, str]]]
+) -> None:
     wide = console.width >= WIDE
     table = plain_table(padding=(0, 1 if wide else 0))
     table.add_column("protocol", no_wrap=True, style="bold")
@@ -92,11 +106,6 @@ def show_protocols(console: Console, matrix: Mapping[str, Mapping[str, Mapping[s
         table.add_row(protocol, *(MARKS[cells[protocol]["applies"]] for cells in matrix.values()))
     console.print(table)
     console.print()
-    applied = {cell["applies"] for cells in matrix.values() for cell in cells.values()}
-    if "at" in applied:
-        fact(console, "at", "one setting of the coefficients for each training: give it with --at")
-    for reason, families in _reasons(matrix).items():
-        fact(console, "–", f"{reason}: not for {', '.join(families)}")
 
 
 def _reasons(matrix: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, list[str]]:
