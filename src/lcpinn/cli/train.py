@@ -179,7 +179,7 @@ def _train_one(
         console = stdout()
         show_result(console, solution, result, told=not quiet)
         tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
-        if solution.verdict.solved is False:
+        if chosen.judged and not solution.verdict.solved:
             _show_advice(console, asked, solution, out)
         else:
             _show_next(console, asked.family, solution.family, out)
@@ -231,18 +231,20 @@ def _introduce(family: Family, protocol: str, seed: int, as_json: bool) -> None:
 def _show_advice(console: Console, asked: _Asked, solution: Solution, out: Path) -> None:
     """What to try where the answer is not good enough."""
     verdict = solution.verdict
-    worst = ",".join(f"{n}={v:.6g}" for n, v in (verdict.at or {}).items())
+    worst = ",".join(f"{n}={v:.6g}" for n, v in (verdict.at or _middle(solution.family)).items())
     page = [] if split(asked.family)[0] is None else ["--family", asked.family]
     advice = [(shlex.join(["lcpinn", "certify", str(out), *page]), "the error over all lambda")]
-    if any("the time is up" in reason for reason in solution.run["training"]["stopped"]):
+    time_up = any("the time is up" in reason for reason in solution.run["training"]["stopped"])
+    if time_up and verdict.solved is False:
         longer = asked._replace(seconds=2 * (asked.seconds or solution.protocol.seconds or 60.0))
         advice.insert(0, (longer.again(out, "--overwrite"), "more time"))
-    elif asked.tolerance is None:
+    elif asked.tolerance is None and verdict.solved is False:
         patient = asked._replace(tolerance=verdict.tolerance)
         advice.insert(0, (patient.again(out, "--overwrite"), "until it is solved, if it can be"))
-    at = ["--at", worst] if worst else []
-    solver = ["lcpinn", "solve", asked.family, *at]
-    advice.append((shlex.join(solver), "this setting without a network"))
+    if solution.family.domain.dim <= 3:
+        at = ["--at", worst] if worst else []
+        solver = shlex.join(["lcpinn", "solve", asked.family, *at])
+        advice.append((solver, "one setting, without a network"))
     for i, (command, what) in enumerate(advice):
         text = f"{command}   # {what}"
         tables.fact(console, "next" if i == 0 else "or", text, wrap=False)
@@ -250,12 +252,15 @@ def _show_advice(console: Console, asked: _Asked, solution: Solution, out: Path)
 
 def _show_next(console: Console, text: str, family: Family, out: Path) -> None:
     """A command to go on with, at the middle of the coefficients that the network knows."""
-    words = ["lcpinn", "predict", str(out)]
-    ranges = family.parameters.ranges
-    middle = {name: sum(ranges[name]) / 2 for name in family.parameters.free}
+    words, middle = ["lcpinn", "predict", str(out)], _middle(family)
     if middle:
         words += ["--at", ",".join(f"{n}={v:.3g}" for n, v in middle.items())]
     if split(text)[0] is not None:
         words += ["--family", text]
     # In one piece however long it is, so that it can be copied.
     tables.fact(console, "next", shlex.join([*words, "-o", "out.csv"]), wrap=False)
+
+
+def _middle(family: Family) -> dict[str, float]:
+    ranges = family.parameters.ranges
+    return {name: sum(ranges[name]) / 2 for name in family.parameters.free}
