@@ -83,14 +83,14 @@ def _attributes(solution: Solution) -> dict[str, Any]:
     from lcpinn import __version__
 
     family = solution.family
-    found = {
+    attributes = {
         "family": family.name,
         "equation": (type(family).__doc__ or "").strip().split("\n")[0],
         "protocol": solution.protocol.name,
         "lcpinn": __version__,
     }
     verdict = getattr(solution, "verdict", None)
-    return found if verdict is None else {**found, "verdict": str(verdict)}
+    return attributes if verdict is None else {**attributes, "verdict": str(verdict)}
 
 
 # -- Files ---------------------------------------------------------------------------------------

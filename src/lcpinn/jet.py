@@ -36,10 +36,10 @@ class Orders:
     @staticmethod
     def closure(wanted: Iterable[MultiIndex], dim: int) -> Orders:
         """The smallest set closed downwards that holds zero and every wanted index."""
-        found = {(0,) * dim}
+        indices = {(0,) * dim}
         for index in wanted:
-            found.update(itertools.product(*(range(order + 1) for order in index)))
-        return Orders(tuple(sorted(found, key=lambda index: (sum(index), index))))
+            indices.update(itertools.product(*(range(order + 1) for order in index)))
+        return Orders(tuple(sorted(indices, key=lambda index: (sum(index), index))))
 
     @property
     def degree(self) -> int:

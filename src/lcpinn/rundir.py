@@ -46,7 +46,7 @@ class RunDirectory:
         self.identity = fingerprint({k: run[k] for k in ("family", "protocol", "seed")})
         self.saved_at = time.monotonic()
         self.metrics_size = 0
-        self.found = False  # whether the directory held this run before
+        self.existed = False  # whether the directory held this run before
 
     def open(self, *, resume: bool, overwrite: bool) -> None:
         """Create the directory, or check that it holds this very run."""
@@ -84,12 +84,13 @@ class RunDirectory:
             if differ:
                 what = " and ".join(differ)
                 raise LcpinnError(f"{self.path} holds another run: it differs in its {what}")
-        self.found = True
+        self.existed = True
 
     def finished(self) -> bool:
         """Whether this very run was found in the directory and had come to its end."""
         ends = ("model.safetensors", "result.json")
-        return self.path is not None and self.found and all((self.path / n).exists() for n in ends)
+        complete = self.path is not None and all((self.path / n).exists() for n in ends)
+        return self.existed and complete
 
     # Checkpoints.
 

@@ -118,8 +118,8 @@ class Solution:
         setting = self.family.parameters.setting(parameters)
         draws = self._draws(weights, None)
         with double():
-            found = self._estimator(self._double, list(setting.values()), draws)
-        return found._replace(at=setting)
+            estimate = self._estimator(self._double, list(setting.values()), draws)
+        return estimate._replace(at=setting)
 
     def linearisation(self, **parameters: float) -> Linearisation:
         """The family's terms at one setting, linearised about this solution: lcpinn.spectral."""

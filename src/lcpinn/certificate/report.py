@@ -32,10 +32,10 @@ def certificate(
     estimator, residual = of_network(problem), _residual(problem, weights)
     names, rows = problem.family.parameters.names, []
     for lam in settings:
-        found = estimator(params, lam, weights)
-        error = found.error if np.isfinite(found.error) else None
+        estimate = estimator(params, lam, weights)
+        error = estimate.error if np.isfinite(estimate.error) else None
         at = dict(zip(names, map(float, lam), strict=True))
-        rows.append({"at": at, "error": error, "reason": found.reason, **residual(params, lam)})
+        rows.append({"at": at, "error": error, "reason": estimate.reason, **residual(params, lam)})
     known = [row for row in rows if row["error"] is not None]
     worst = max(known, key=lambda row: row["error"], default=None)
     passed = None
@@ -90,9 +90,9 @@ def worst_case(problem: Problem) -> Callable[[Params], Estimate] | None:
     draws = None if family.weights is None else family.weights.sobol(8, seed=0)
 
     def judge(params: Params) -> Estimate:
-        found = [estimator(params, lam, draws, fronts=False) for lam in settings]
-        worst = int(np.argmax([e.error for e in found]))  # the first that is nan, if one is
+        estimates = [estimator(params, lam, draws, fronts=False) for lam in settings]
+        worst = int(np.argmax([e.error for e in estimates]))  # the first that is nan, if one is
         at = dict(zip(names, map(float, settings[worst]), strict=True))
-        return found[worst]._replace(at=at)
+        return estimates[worst]._replace(at=at)
 
     return judge

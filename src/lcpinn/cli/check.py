@@ -32,25 +32,25 @@ def check(family: FamilyArgument, as_json: JsonOption = False) -> None:
     from lcpinn.cli.support.battery import check as run_checks
 
     with blaming(family):
-        found = find_family(family)
-        findings = run_checks(found)
+        page = find_family(family)
+        findings = run_checks(page)
     passed = all(f.ok for f in findings)
-    picture = None if passed else _picture(found)
+    picture = None if passed else _picture(page)
     if as_json:
         details = [{"name": f.name, "ok": f.ok, "applies": f.applies, "detail": f.detail}
                    for f in findings]  # fmt: skip
-        print_json({"family": found.name, "ok": passed, "checks": details,
+        print_json({"family": page.name, "ok": passed, "checks": details,
                     "picture": picture and str(picture)})  # fmt: skip
     else:
-        tables.show_findings(stdout(), found, findings)
+        tables.show_findings(stdout(), page, findings)
         if picture is not None:
             stdout().print(f"{picture}: a function that the page leaves free", markup=False)
         from lcpinn.domain import Box
 
-        if not isinstance(found.domain, Box):
+        if not isinstance(page.domain, Box):
             from lcpinn.plot import domain_picture
 
-            picture = domain_picture(found, Path(f"{found.name}-domain.png"))
+            picture = domain_picture(page, Path(f"{page.name}-domain.png"))
             stdout().print(f"the domain with its boundaries: {picture}")
     if not passed:
         raise typer.Exit(1)

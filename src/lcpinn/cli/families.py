@@ -40,8 +40,8 @@ def families(
         if family is None:
             known = {name: make() for name, make in BUILT_IN.items()}
         else:
-            found = find_family(family)
-            known = {found.name: found}
+            page = find_family(family)
+            known = {page.name: page}
         if with_protocols and family is not None:
             _terms(known.popitem()[1], as_json)
         elif with_protocols:
@@ -68,14 +68,14 @@ def _applicable(family: Family) -> dict[str, dict[str, str]]:
     """Protocol -> whether it applies: `yes`, `at` (with a setting), or `no` and the reason."""
     from lcpinn import protocol as protocols
 
-    found: dict[str, dict[str, str]] = {}
+    applicability: dict[str, dict[str, str]] = {}
     for name in protocols.PROTOCOLS:
         try:
             held = protocols.example(name, family).at
-            found[name] = {"applies": "at" if held else "yes"}
+            applicability[name] = {"applies": "at" if held else "yes"}
         except LcpinnError as error:
-            found[name] = {"applies": "no", "reason": str(error)}
-    return found
+            applicability[name] = {"applies": "no", "reason": str(error)}
+    return applicability
 
 
 def _terms(family: Family, as_json: bool) -> None:

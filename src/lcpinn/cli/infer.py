@@ -59,17 +59,17 @@ def infer(
         columns = read_observations(data, solution.family, fixed)
         held = {n: v for n, v in fixed.items() if n in solution.family.parameters.names}
         columns = {name: column for name, column in columns.items() if name not in held}
-        found = solution.fit(columns, at=held, sigma=_noise(sigma))
+        fitted = solution.fit(columns, at=held, sigma=_noise(sigma))
     if picture is not None:
         from lcpinn.plot import fit as pictured  # Matplotlib takes half a second to load
 
-        pictured.write(solution, columns, found, picture)
+        pictured.write(solution, columns, fitted, picture)
     if as_json:
-        print_json({"family": solution.family.name, **found.to_json()})
+        print_json({"family": solution.family.name, **fitted.to_json()})
         return
     console = stdout()
     tables.headline(console, solution.family.name, solution.family)
-    tables.show_fit(console, found)
+    tables.show_fit(console, fitted)
     if picture is not None:
         tables.fact(console, "picture", str(picture))
 

@@ -96,16 +96,16 @@ def train(
     """
     asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out)
     with blaming(family):
-        found = find_family(family)
+        page = find_family(family)
         if len(asked.at) > 1:
             if resume:
                 raise LcpinnError("--resume goes on with one training; give one --at")
             if tolerance is not None:
                 raise LcpinnError("--tolerance is for one training; give one --at")
-            _train_batch(found, asked, overwrite, quiet, as_json)
+            _train_batch(page, asked, overwrite, quiet, as_json)
         else:
             options = {"resume": resume, "checkpoint_every": checkpoint_every}
-            _train_one(found, asked, overwrite, quiet, as_json, options)
+            _train_one(page, asked, overwrite, quiet, as_json, options)
 
 
 class _Asked(NamedTuple):

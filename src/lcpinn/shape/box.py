@@ -373,15 +373,15 @@ class Side(Surface):
         return self.box.dim - 1
 
     def points(self, unit: Any, at: Named, xp: ModuleType) -> dict[str, Any]:
-        found, column = {}, 0
+        coordinates, column = {}, 0
         extent = self.box.extent(at, xp)
         for name, (low, high) in extent.items():
             if name == self.name:
-                found[name] = self.value(at, xp) + xp.zeros(unit.shape[:-1], unit.dtype)
+                coordinates[name] = self.value(at, xp) + xp.zeros(unit.shape[:-1], unit.dtype)
             else:
-                found[name] = low + (high - low) * unit[..., column]
+                coordinates[name] = low + (high - low) * unit[..., column]
                 column += 1
-        return found
+        return coordinates
 
     def measure(self, at: Named, xp: ModuleType) -> Any:
         extent = self.box.extent(at, xp)

@@ -245,13 +245,13 @@ class Region:
         """Of every surface, the share of candidates that are boundary, at each of settings()."""
         settings, num = self.settings(), 512
         lam = np.repeat(settings, num, axis=0)
-        found = {}
+        shares = {}
         with double():
             for i, surface in enumerate(self.shape.surfaces):
                 unit = unit_sobol(len(lam), self._surface_dim(surface), i)
                 _, accepted = self._on(unit, lam, (surface,), np)
-                found[surface] = accepted.reshape(len(settings), num).mean(axis=1)
-        return found
+                shares[surface] = accepted.reshape(len(settings), num).mean(axis=1)
+        return shares
 
     @cached_property
     def fill(self) -> np.ndarray:

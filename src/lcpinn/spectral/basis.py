@@ -122,7 +122,7 @@ class TensorBasis:
         return np.concatenate([empty, *pieces], axis=1)
 
     def _evaluate(self, coefficients: np.ndarray, points: np.ndarray, orders: Orders) -> np.ndarray:
-        found = np.empty((len(orders), len(points), len(coefficients)))
+        values = np.empty((len(orders), len(points), len(coefficients)))
         first, *others = self.axes
         stacked = np.moveaxis(coefficients.reshape(len(coefficients), first.num, -1), 1, 0)
         for s, index in enumerate(orders.indices):
@@ -131,8 +131,8 @@ class TensorBasis:
             for axis, x, order in zip(others, points.T[1:], index[1:], strict=True):
                 value = value.reshape(*value.shape[:2], axis.num, -1)
                 value = np.einsum("nk,nokr->nor", axis.values(x, order), value)
-            found[s] = value.reshape(value.shape[:2])
-        return found
+            values[s] = value.reshape(value.shape[:2])
+        return values
 
     def resized(self, coefficients: np.ndarray, other: TensorBasis) -> np.ndarray:
         """The coefficients (outputs, size) in another basis, cut or padded with zeros."""

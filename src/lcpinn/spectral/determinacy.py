@@ -218,11 +218,11 @@ class _Examination:
         smallest: NullSpace | None = None
         for setting in self.settings:
             for expansion in self.expansions(setting):
-                found = self._null_space(expansion, setting)
-                if len(found) == 0:
+                null_space = self._null_space(expansion, setting)
+                if len(null_space) == 0:
                     return self._contradiction(outflow)
-                if smallest is None or len(found) <= len(smallest):
-                    smallest = found
+                if smallest is None or len(null_space) <= len(smallest):
+                    smallest = null_space
         assert smallest is not None
         levels = self._levels(smallest)
         if levels:
@@ -331,13 +331,13 @@ class _Examination:
     def _missing(self) -> list[tuple[str, dict[float, int]]]:
         """Coordinates with fewer conditions than the order of the equations asks for."""
         domain = self.family.domain
-        found = []
+        incomplete = []
         for i, name in enumerate(domain.names if isinstance(domain, Box) else ()):
             if name not in domain.periodic:
                 counts = self._conditions(name)
                 if sum(counts.values()) < sum(self.terms.highest_orders(i)):
-                    found.append((name, counts))
-        return found
+                    incomplete.append((name, counts))
+        return incomplete
 
     def _hint(self) -> str:
         asked = []

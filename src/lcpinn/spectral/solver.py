@@ -261,9 +261,9 @@ class _Solver:
         orders = zeroth(self.family.domain.dim)
 
         def values(points: np.ndarray) -> np.ndarray:
-            found = self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
+            values = self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
             inside = self.family.domain.covers(points, self.at.parameters)
-            return np.where(inside[:, None], found, np.nan)
+            return np.where(inside[:, None], values, np.nan)
 
         resolution = dict(zip(self.family.domain.names, expansion.sizes, strict=True))
         error = max(error, 1e-15)

@@ -29,16 +29,16 @@ def find_family(text: str) -> Family:
     if file is None:
         return _built_in(text)
     module = _import(file)
-    found = getattr(module, name, None) if name else _only_family(file, module)
-    if isinstance(found, Family):
-        return found
-    if found is None:
+    value = getattr(module, name, None) if name else _only_family(file, module)
+    if isinstance(value, Family):
+        return value
+    if value is None:
         raise LcpinnError(f"{file} has no {name!r}; {_families_there(module)}")
-    if not (isinstance(found, type) and issubclass(found, Family)):
-        what = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
+    if not (isinstance(value, type) and issubclass(value, Family)):
+        what = "a class" if isinstance(value, type) else f"of type {type(value).__name__}"
         there = _families_there(module)
         raise LcpinnError(f"{name!r} of {file} is {what}, but no lcpinn.Family; {there}")
-    return _construct(file, found)
+    return _construct(file, value)
 
 
 def split(text: str) -> tuple[Path | None, str]:
@@ -145,13 +145,13 @@ def _families_there(module: ModuleType) -> str:
 
 
 def _only_family(file: Path, module: ModuleType) -> type[Family]:
-    found = _families_in(module)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+    families = _families_in(module)
+    if len(families) == 1:
+        return next(iter(families.values()))
+    if not families:
         raise LcpinnError(f"{file} defines no family: no class there inherits from lcpinn.Family")
-    choices = ", ".join(f"{file}:{name}" for name in found)
-    raise LcpinnError(f"{file} defines {len(found)} families; say which: {choices}")
+    choices = ", ".join(f"{file}:{name}" for name in families)
+    raise LcpinnError(f"{file} defines {len(families)} families; say which: {choices}")
 
 
 def _construct(file: Path, cls: type[Family]) -> Family:

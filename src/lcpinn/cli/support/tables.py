@@ -110,15 +110,15 @@ def _protocol_table(
 
 def _reasons(matrix: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str, list[str]]:
     """What a protocol needs -> families without it. A reason goes on with the family's own case."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for family, cells in matrix.items():
         for cell in cells.values():
             if cell["applies"] == "no":
-                found.setdefault(re.split("[;:] ", cell["reason"])[0], []).append(family)
-    return found
+                reasons.setdefault(re.split("[;:] ", cell["reason"])[0], []).append(family)
+    return reasons
 
 
-def show_terms(console: Console, family: Family, found: Sequence[Mapping[str, Any]]) -> None:
+def show_terms(console: Console, family: Family, protocols: Sequence[Mapping[str, Any]]) -> None:
     """What every protocol is for one family; on a narrow terminal in two columns."""
     headline(console, family.name, family)
     table, wide = plain_table(), console.width >= WIDE
@@ -126,7 +126,7 @@ def show_terms(console: Console, family: Family, found: Sequence[Mapping[str, An
     names = ("network", "parameters", "points a step", "budget", "precision", "weighting")
     for name in names if wide else ["network, precision; points a step; budget; weighting"]:
         table.add_column(name, justify="right" if name == "parameters" else "left")
-    for row in found:
+    for row in protocols:
         network, count = row["network"], f"{row['parameters']:,}"
         steps, weighting = _budget(row["budget"]), row["weighting"] if row["points"] else "–"
         if wide:
@@ -138,16 +138,16 @@ def show_terms(console: Console, family: Family, found: Sequence[Mapping[str, An
             table.add_row(row["name"], first.append(details, "dim"))
     console.print()
     console.print(table)
-    _explain(console, found)
+    _explain(console, protocols)
 
 
-def _explain(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
+def _explain(console: Console, protocols: Sequence[Mapping[str, Any]]) -> None:
     console.print()
-    held = next((row["at"] for row in found if row["at"]), None)
+    held = next((row["at"] for row in protocols if row["at"]), None)
     if held:
-        alone = ", ".join(row["name"] for row in found if row["at"])
+        alone = ", ".join(row["name"] for row in protocols if row["at"])
         fact(console, "at", f"one setting of the coefficients for each training: {alone}")
-    plain = ", ".join(row["name"] for row in found if row["plain"])
+    plain = ", ".join(row["name"] for row in protocols if row["plain"])
     fact(console, "plain", f"without what the page does to help a network: {plain}")
 
 
@@ -253,9 +253,9 @@ def _under_title(console: Console, title: str, table: Table) -> None:
     console.print()
 
 
-def validation(family: Family, found: Mapping[str, Any]) -> str:
-    terms = ", ".join(f"{name} {found['terms'][name]:.2e}" for name in family.terms)
-    return f"{found['residual']:.2e} on unseen points ({terms})"
+def validation(family: Family, residuals: Mapping[str, Any]) -> str:
+    terms = ", ".join(f"{name} {residuals['terms'][name]:.2e}" for name in family.terms)
+    return f"{residuals['residual']:.2e} on unseen points ({terms})"
 
 
 def show_certificate(
@@ -290,7 +290,7 @@ def show_certificate(
         fact(console, verdict, f"tolerance {report['tolerance']:g}")
 
 
-def show_fit(console: Console, found: Fit) -> None:
+def show_fit(console: Console, fitted: Fit) -> None:
     """The coefficients with their standard errors, and what to read them with."""
     from lcpinn.inverse import plus_minus
 
@@ -298,24 +298,24 @@ def show_fit(console: Console, found: Fit) -> None:
     table.add_column("coefficient", style="bold")
     for name in ("value ± standard error", "range"):
         table.add_column(name, justify="right")
-    for name, value in found.values.items():
-        low, high = found.ranges[name]
-        table.add_row(name, plus_minus(value, found.errors[name]), f"[{low:g}, {high:g}]")
+    for name, value in fitted.values.items():
+        low, high = fitted.ranges[name]
+        table.add_row(name, plus_minus(value, fitted.errors[name]), f"[{low:g}, {high:g}]")
     console.print(table)
     console.print()
-    for name, text in found.facts().items():
+    for name, text in fitted.facts().items():
         fact(console, name, text)
-    for text in found.warnings:
+    for text in fitted.warnings:
         fact(console, "warning", text)
 
 
-def estimate(found: Mapping[str, Any]) -> str:
+def estimate(judged: Mapping[str, Any]) -> str:
     """What the residual leads to, by the linearised equation."""
-    at = ", ".join(f"{name} = {value:g}" for name, value in found["at"].items())
+    at = ", ".join(f"{name} = {value:g}" for name, value in judged["at"].items())
     where = f" at {at}" if at else ""
-    if found["error"] is None:
-        return f"none{where}: {found['reason']}"
-    return f"relative error about {found['error']:.1e}{where}, by the linearised equation"
+    if judged["error"] is None:
+        return f"none{where}: {judged['reason']}"
+    return f"relative error about {judged['error']:.1e}{where}, by the linearised equation"
 
 
 def times(seconds: Mapping[str, float | None]) -> str:
