@@ -40,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     origin = stamp_in_fresh_process(given.seeds, slots[0])
     targets = given.targets or ("cpu" if origin["platform"] == "cpu" else "h200")
     result = _begin(given, origin, sys.argv[1:] if arguments is None else arguments)
-    asked = {"protocol": given.protocol, "seconds": given.seconds, "jobs": given.jobs}
-    asked["tolerance"] = given.tolerance
+    asked = _asked(given)
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
     pending = [(n, s) for s in given.seeds for n in _chosen(given) if (n, s) not in known]
     for run in _trained(pending, asked, slots):
@@ -56,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     failed = sum("failed" in run for run in result["runs"])
     if failed:
         sys.exit(f"{failed} trainings failed")
+
+
+def _asked(given: argparse.Namespace) -> Asked:
+    """What every training is asked for."""
+    return {name: getattr(given, name) for name in ("protocol", "seconds", "jobs", "tolerance")}
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -158,7 +162,7 @@ def _begin(given: argparse.Namespace, origin: dict[str, Any], options: Sequence[
     for run in before["runs"]:
         if run.get("device", origin["device"]) != origin["device"]:
             sys.exit(f"{given.out} has runs of another machine ({run['device']})")
-        now = {"protocol": given.protocol, "seconds": given.seconds, "jobs": given.jobs}
+        now = _asked(given)
         if run["asked"] != now:
             sys.exit(f"{given.out} has runs that were trained with {run['asked']}")
     return result | {"runs": before["runs"]}
