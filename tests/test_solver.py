@@ -15,6 +15,7 @@ from lcpinn.evaluation import evaluation_points, relative_error
 from lcpinn.families import FAMILIES
 from lcpinn.spectral.basis import Axis, TensorBasis
 from lcpinn.spectral.linearisation import zeroth
+from lcpinn.spectral.newton import NotConverged, _continuation
 
 ALL = FAMILIES | ZOO
 
@@ -320,3 +321,18 @@ def test_jax_settings_are_left_alone():
     before = jnp.asarray(1.0).dtype
     lc.solve(FAMILIES["helmholtz-1d"](), k=2.0)
     assert jnp.asarray(1.0).dtype == before == jnp.float32
+
+
+def test_a_path_is_followed_in_steps_that_succeed():
+    visited = []
+
+    def solved(s, current):
+        if s - current > 0.1:
+            raise NotConverged
+        visited.append(s)
+        return s
+
+    assert _continuation(solved, 0.0) == 1.0
+    assert len(visited) >= 10
+    with pytest.raises(NotConverged):
+        _continuation(lambda s, current: solved(2.0, 0.0), 0.0)

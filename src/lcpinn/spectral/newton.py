@@ -96,23 +96,13 @@ def _size(rows: Sequence[LinearisedRows], weights: Sequence[np.ndarray]) -> floa
 
 
 def homotopy(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
-    """T(u) = (1 - s) T(u0) for s from 0 to 1, in steps that grow while they succeed."""
+    """T(u) = (1 - s) T(u0) for s from 0 to 1."""
     first = [r.residual for r in expansion.rows(at, coefficients, expansion.base(at))]
-    done, step = 0.0, 0.25
-    for _ in range(STAGES):
-        following = min(1.0, done + step)
-        offset = [(1 - following) * r for r in first]
-        try:
-            coefficients = newton(expansion, at, coefficients, offset=offset)
-        except (NotConverged, NotFinite, NotSolvable):
-            step /= 3
-            if step < SHORTEST:
-                raise NotConverged from None
-            continue
-        done, step = following, 1.5 * step
-        if done == 1.0:
-            return coefficients
-    raise NotConverged
+
+    def solved(s: float, current: np.ndarray) -> np.ndarray:
+        return newton(expansion, at, current, offset=[(1 - s) * r for r in first])
+
+    return _continuation(solved, coefficients)
 
 
 def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
@@ -123,24 +113,27 @@ def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray)
     target = np.asarray(prior.to_unit(at.parameters))
     for begin in (0.5, 0.0, 1.0):
         start = np.full(len(target), begin)
-        setting = lambda s, a=start: np.asarray(prior.from_unit((1 - s) * a + s * target))
+
+        def solved(s: float, current: np.ndarray, start: np.ndarray = start) -> np.ndarray:
+            setting = np.asarray(prior.from_unit((1 - s) * start + s * target))
+            return newton(expansion, replace(at, parameters=setting), current)
+
         try:
-            current = newton(expansion, replace(at, parameters=setting(0.0)), coefficients)
-            return _followed(expansion, at, current, setting)
+            return _continuation(solved, solved(0.0, coefficients))
         except (NotConverged, NotFinite, NotSolvable):
             continue
     raise NotConverged
 
 
-def _followed(
-    expansion: Expansion, at: Linearisation, current: np.ndarray,
-    setting: Callable[[float], np.ndarray],
-) -> np.ndarray:  # fmt: skip
+def _continuation(
+    solved: Callable[[float, np.ndarray], np.ndarray], current: np.ndarray
+) -> np.ndarray:
+    """Follow solutions along s from 0 to 1, in steps that grow while they succeed."""
     done, step = 0.0, 0.25
     for _ in range(STAGES):
         following = min(1.0, done + step)
         try:
-            current = newton(expansion, replace(at, parameters=setting(following)), current)
+            current = solved(following, current)
         except (NotConverged, NotFinite, NotSolvable):
             step /= 3
             if step < SHORTEST:
