@@ -330,9 +330,9 @@ def test_a_path_is_followed_in_steps_that_succeed():
         if s - current > 0.1:
             raise NotConverged
         visited.append(s)
-        return s
+        return np.asarray(s)
 
-    assert _continuation(solved, 0.0) == 1.0
+    assert _continuation(solved, np.zeros(())) == 1.0
     assert len(visited) >= 10
     with pytest.raises(NotConverged):
-        _continuation(lambda s, current: solved(2.0, 0.0), 0.0)
+        _continuation(lambda s, current: solved(2.0, current), np.zeros(()))
