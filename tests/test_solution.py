@@ -13,14 +13,15 @@ import pytest
 from toy import EVERY, Both, Coupled, Oscillator, Poisson, plain, quick
 
 import lcpinn as lc
-import lcpinn.solution as module
+import lcpinn.prediction as module
 from lcpinn.evaluation import dense_values, evaluation_points, grid_values, validate
 from lcpinn.families import FAMILIES, Burgers
 from lcpinn.files import read_arrays, write_arrays
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import Adam
+from lcpinn.prediction import CHUNK
 from lcpinn.rows import Problem
-from lcpinn.solution import CHUNK, Solution, signature
+from lcpinn.solution import Solution, signature
 from lcpinn.weighting import Fixed
 
 TINY = MLP(widths=(3, 2), parameters=FiLM(hidden=2))
@@ -203,20 +204,20 @@ def test_a_lambda_outside_its_prior_warns_once_with_the_range():
 
 def watched(solution, name):
     """Record the shape of the points, and the number of draws, in every call of the network."""
-    seen, run = [], getattr(solution, name)
+    seen, run = [], getattr(solution.predictor, name)
 
     def spy(params, points, parameters, draws):
         seen.append((len(points), len(draws)))
         return run(params, points, parameters, draws)
 
-    solution.__dict__[name] = spy
+    solution.predictor.__dict__[name] = spy
     return seen
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["one lambda", "own lambdas"])
 def test_a_million_points_take_bounded_memory(own):
     solution = make(Oscillator())
-    seen = watched(solution, "_pointwise" if own else "_shared")
+    seen = watched(solution, "pointwise" if own else "shared")
     num = 1_000_003  # not a multiple of the chunk
     t = np.linspace(0, 1, num)
     d: Any = np.linspace(0.1, 2, num) if own else 0.7
@@ -232,7 +233,7 @@ def test_a_million_points_take_bounded_memory(own):
 def test_draws_count_towards_the_memory(both, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 1024)
     solution = make(Both())
-    seen = watched(solution, "_shared")
+    seen = watched(solution, "shared")
     t = np.linspace(0, 1, 700)
     value = solution(t=t, d=1.0, shots=8)
     assert set(seen) == {(128, 8)}

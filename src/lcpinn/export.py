@@ -180,8 +180,8 @@ def _function(solution: Solution) -> tuple[Callable[..., Any], dict[str, int]]:
         # Nothing is made that is not used: the converter keeps it, and stumbles over empty arrays.
         for role in held_values.keys() - named.keys():
             named[role] = jnp.tile(jnp.array([held_values[role]], float), (points.shape[0], 1))
-        values = solution._values(params, points[:, None], named["parameters"], named["weights"])
-        return values[:, 0]
+        lam = named["parameters"], named["weights"]
+        return solution.predictor.values(params, points[:, None], *lam)[:, 0]
 
     return function, inputs
 

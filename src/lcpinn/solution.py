@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -12,17 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpinn import arguments
 from lcpinn.certificate import Estimate, Estimator, certificate, of_network
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Family
-from lcpinn.files import read_arrays, unflatten, write_arrays
-from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
+from lcpinn.prediction import Predictor
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
-from lcpinn.sampling import Points, fixed
-from lcpinn.spec import from_plain, to_plain
+from lcpinn.sampling import fixed
+from lcpinn.saved import read_model, write_model
+from lcpinn.saved import signature as signature
 from lcpinn.spectral.linearisation import Linearisation
 from lcpinn.verdict import TOLERANCE, Verdict, judge
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     from lcpinn.explorer import Embedded, Program
     from lcpinn.inverse import Fit, Forward, Sigma
-
-CHUNK = 1 << 15  # points (times shots) in one call of the network: bounds the memory it takes
 
 
 class Solution:
@@ -55,20 +54,9 @@ class Solution:
         return f"<solution of {self.family.name}: {self.num_params} parameters, {how}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the line, the verdict where there is one, and the picture."""
-        import base64
-        import html
-        import io
+        from lcpinn.plot.notebook import markup
 
-        from lcpinn.plot.overview import figure
-
-        data = io.BytesIO()
-        figure(self).savefig(data, format="png", dpi=110)
-        picture = base64.b64encode(data.getvalue()).decode()
-        verdict = getattr(self, "verdict", None)
-        lines = [repr(self), *(() if verdict is None else (str(verdict),))]
-        text = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
-        return f'{text}<img alt="the solution" src="data:image/png;base64,{picture}">'
+        return markup(self)
 
     @property
     def num_params(self) -> int:
@@ -79,14 +67,14 @@ class Solution:
     ) -> Any:
         """The solution at named points and coefficients."""
         mean, _, shape = self._moments(named, weights, shots)
-        return self._shaped(mean, shape)
+        return arguments.shaped(self.family, mean, shape)
 
     def spread(self, *, shots: int = 200, **named: Any) -> Any:
         """The standard deviation across draws of the loss weights, pointwise."""
         if self.family.weights is None:
             raise LcpinnError(f"{self.family.name} is not conditioned on loss weights: no spread")
         _, deviation, shape = self._moments(named, None, shots)
-        return self._shaped(deviation, shape)
+        return arguments.shaped(self.family, deviation, shape)
 
     def slices(self, *, shots: int | None = None, **named: Any) -> np.ndarray:
         """Every draw of the loss weights apart, (shots, points, outputs), at one coefficient."""
@@ -94,17 +82,8 @@ class Solution:
         if len(parameters) != 1:
             raise LcpinnError("slices are taken at one setting of the coefficients")
         draws = self._draws(None, shots)
-        lam = np.repeat(parameters, len(draws), axis=0)
-        size = max(64, CHUNK // len(draws))
         with double():
-            pieces = []
-            for start in range(0, len(points), size):
-                piece = points[start : start + size]
-                padded = np.concatenate([piece, np.repeat(piece[-1:], size - len(piece), axis=0)])
-                value = self._sliced(self._double, padded, lam, draws)
-                pieces.append(np.asarray(value)[:, : len(piece)])
-        empty = np.zeros((len(draws), 0, len(self.family.outputs)))
-        return np.concatenate([empty, *pieces], axis=1)
+            return self.predictor.slices(points, parameters, draws)
 
     def estimate(
         self, *, weights: Mapping[str, float] | None = None, **parameters: float
@@ -118,14 +97,14 @@ class Solution:
         setting = self.family.parameters.setting(parameters)
         draws = self._draws(weights, None)
         with double():
-            estimate = self._estimator(self._double, list(setting.values()), draws)
+            estimate = self._estimator(self.predictor.params, list(setting.values()), draws)
         return estimate._replace(at=setting)
 
     def linearisation(self, **parameters: float) -> Linearisation:
         """The family's terms at one setting, linearised about this solution: lcpinn.spectral."""
         setting = self.family.parameters.setting(parameters)
         draws = self._draws(None, None)
-        return self._estimator.linearisation(self._double, list(setting.values()), draws)
+        return self._estimator.linearisation(self.predictor.params, list(setting.values()), draws)
 
     def corrected(self, *, weights: Mapping[str, float] | None = None, **named: Any) -> Any:
         """The solution with the error taken away that its certificate finds at every setting.
@@ -138,14 +117,14 @@ class Solution:
         values = np.empty((len(points), len(self.family.outputs)))
         for lam in np.unique(parameters, axis=0):
             with double():
-                estimate, corrected = self._estimator.correction(self._double, lam, draws)
+                estimate, corrected = self._estimator.correction(self.predictor.params, lam, draws)
                 if corrected is None:
                     pairs = zip(self.family.parameters.names, lam, strict=True)
                     where = ", ".join(f"{n} = {v:g}" for n, v in pairs) or "its one setting"
                     raise LcpinnError(f"no correction at {where}: {estimate.reason}")
                 chosen = np.all(every == lam, axis=1)
                 values[chosen] = corrected(points[chosen])
-        return self._shaped(values, shape)
+        return arguments.shaped(self.family, values, shape)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -168,7 +147,7 @@ class Solution:
             start = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
             return judge(
                 self.problem,
-                self._double,
+                self.predictor.params,
                 tolerance=tolerance,
                 seconds=seconds,
                 held_out=fixed(self.family, self.protocol.held_out, jnp.float64),
@@ -188,7 +167,9 @@ class Solution:
         num = settings or {0: 1, 1: 91, 2: 7}.get(len(prior.free), 4)
         draws = None if self.family.weights is None else self._draws(None, None)
         with double():
-            return certificate(self.problem, self._double, prior.grid(num), draws, tolerance)
+            return certificate(
+                self.problem, self.predictor.params, prior.grid(num), draws, tolerance
+            )
 
     @cached_property
     def _estimator(self) -> Estimator:
@@ -234,14 +215,7 @@ class Solution:
 
     def save(self, path: str | Path) -> Path:
         """Write a model file (safetensors with a JSON header)."""
-        header = {"protocol": to_plain(self.protocol), "family": signature(self.family)}
-        header |= {"run": {k: v for k, v in self.run.items() if k not in header}}
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LcpinnError(f"cannot write to {Path(path).parent}: {error.strerror}") from None
-        write_arrays(Path(path), "model", header, self.params)
-        return Path(path)
+        return write_model(Path(path), self.family, self.protocol, self.params, self.run)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write the whole solution as an ONNX graph in double precision; see docs/export.md."""
@@ -318,192 +292,39 @@ class Solution:
         points, parameters, shape = self._read(named)
         draws = self._draws(weights, shots)
         with double():
-            if len(points) == 0:
-                empty = np.zeros((0, len(self.family.outputs)))
-                return empty, empty, shape
-            mean, deviation = self._run(points, parameters, draws)
+            mean, deviation = self.predictor.moments(points, parameters, draws)
         outside = ~self.family.domain.covers(points, parameters)
         if outside.any():
             mean[outside] = deviation[outside] = np.nan
         return mean, deviation, shape
 
     def _read(self, named: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-        """Named arguments as points (n, dim) and parameters (n, p), or (1, p) where they agree."""
-        coordinates, parameters = self.family.domain.names, self.family.parameters.names
-        needed = (*coordinates, *parameters)
-        for name in named:
-            if name not in needed:
-                raise LcpinnError(
-                    f"no such argument as {name!r}; the solution takes {', '.join(needed)}"
-                )
-        # A coefficient that was held in training has one value to ask for.
-        named = self.family.parameters.held | dict(named)
-        missing = [name for name in needed if name not in named]
-        if missing:
-            raise LcpinnError(
-                f"missing {', '.join(missing)}; the solution takes {', '.join(needed)}"
-            )
-        try:
-            arrays = {name: np.asarray(named[name], dtype=np.float64) for name in needed}
-            shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
-        except (ValueError, TypeError) as error:
-            raise LcpinnError(f"the arguments do not broadcast together: {error}") from None
-        column = {name: np.broadcast_to(a, shape).ravel() for name, a in arrays.items()}
-        points = np.stack([column[c] for c in coordinates], axis=-1)
-        if all(arrays[p].size == 1 for p in parameters):
-            lam = np.array([[arrays[p].item() for p in parameters]])
-        else:
-            lam = np.stack([column[p] for p in parameters], axis=-1)
-        self._warn(lam)
-        return points, lam, shape
-
-    def _warn(self, parameters: np.ndarray) -> None:
-        prior = self.family.parameters
-        if self._warned or prior.dim == 0 or not parameters.size:
-            return
-        with double():
-            inside = np.asarray(prior.contains(parameters))
-        if not inside.all():
-            self._warned = True
-            worst = dict(zip(prior.names, map(float, parameters[~inside][0]), strict=True))
-            ranges = ", ".join(
-                f"{n} in [{a:g}, {b:g}]" if a < b else f"{n} = {a:g} alone"
-                for n, (a, b) in prior.ranges.items()
-            )
-            asked = ", ".join(f"{n} = {v:g}" for n, v in worst.items())
-            warnings.warn(
-                f"{asked} lies outside what was trained ({ranges})",
-                OutsidePriorWarning,
-                stacklevel=5,
-            )
+        points, parameters, shape = arguments.read(self.family, named)
+        if not self._warned:
+            self._warn(arguments.outside_prior(self.family.parameters, parameters))
+        return points, parameters, shape
 
     def _draws(self, weights: Mapping[str, float] | None, shots: int | None) -> np.ndarray:
         """The loss weights to average over, (shots, m); one empty row where there are none."""
-        prior = self.family.weights
-        if prior is None:
-            if weights is not None or shots is not None:
-                raise LcpinnError(f"{self.family.name} is not conditioned on loss weights")
-            return np.zeros((1, 0))
-        if weights is None:
-            shots = self.family.evaluation.shots if shots is None else shots
-            if shots < 1:
-                raise LcpinnError(f"shots must be at least 1, not {shots}")
-            return prior.sobol(shots, seed=0)
-        unknown = [n for n in weights if n not in prior.names]
-        if unknown:
-            raise LcpinnError(
-                f"weight {unknown[0]!r} names no term; there are {', '.join(prior.names)}"
-            )
-        one = np.array([[float(weights.get(n, 0.0)) for n in prior.names]])
-        if not bool(np.asarray(prior.contains(one)).all()) and not self._warned:
+        draws = arguments.draws_of(self.family, weights, shots)
+        if weights is not None and self.family.weights is not None and not self._warned:
+            self._warn(arguments.outside_weights(self.family.weights, draws))
+        return draws
+
+    def _warn(self, message: str | None) -> None:
+        """Once for a solution, and in the user's line: four calls up from here."""
+        if message is not None:
             self._warned = True
-            warnings.warn(
-                f"these weights lie outside {prior!r}: "
-                + ("they must sum to one" if abs(one.sum() - 1) > 1e-6 else "each lies in [0, 1]"),
-                OutsidePriorWarning,
-                stacklevel=4,
-            )
-        return one
-
-    def _run(self, points: np.ndarray, parameters: np.ndarray, draws: np.ndarray):
-        shared = len(parameters) == 1
-        size = max(64, CHUNK // len(draws)) if shared else max(64, CHUNK)
-        if len(points) < size:
-            size = max(64, 1 << (len(points) - 1).bit_length())
-        means, deviations = [], []
-        for start in range(0, len(points), size):
-            piece = points[start : start + size]
-            lam = parameters if shared else parameters[start : start + size]
-            # Padding to one size: one compiled program however long the last piece is.
-            pad = size - len(piece)
-            padded = np.concatenate([piece, np.repeat(piece[-1:], pad, axis=0)])
-            if not shared:
-                lam = np.concatenate([lam, np.repeat(lam[-1:], pad, axis=0)])
-            evaluate = self._shared if shared else self._pointwise
-            mean, deviation = evaluate(self._double, padded, lam, draws)
-            means.append(np.asarray(mean)[: len(piece)])
-            deviations.append(np.asarray(deviation)[: len(piece)])
-        return np.concatenate(means), np.concatenate(deviations)
-
-    @cached_property
-    def _double(self) -> Params:
-        """Parameters in double precision, whatever they were trained in."""
-        return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), self.params)
+            warnings.warn(message, OutsidePriorWarning, stacklevel=5)
 
     @cached_property
     def problem(self) -> Problem:
         return Problem(self.family, self.protocol.network, jnp.float64)
 
-    def _values(self, params: Params, coordinates: Any, parameters: Any, weights: Any) -> Any:
-        """Outputs (l, n, out) at points (l, n, dim) and lambdas (l, ...)."""
-        filler = jnp.zeros((*coordinates.shape[:2], 0))
-        points = Points(coordinates, parameters, weights, filler[..., 0:0], filler)
-        zero = Orders(((0,) * self.family.domain.dim,))
-        return self.problem.outputs(params, points, zero)[0]
-
     @cached_property
-    def _sliced(self) -> Callable[..., Any]:
-        @jax.jit
-        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
-            coordinates = jnp.broadcast_to(points, (len(draws), *points.shape))
-            return self._values(params, coordinates, parameters, draws)
-
-        return run
-
-    @cached_property
-    def _shared(self) -> Callable[..., Any]:
-        """All points at one setting of the coefficients: lambdas are the draws of the weights."""
-
-        @jax.jit
-        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
-            lam = jnp.broadcast_to(parameters, (len(draws), parameters.shape[-1]))
-            values = self._sliced(params, points, lam, draws)
-            return values.mean(0), values.std(0)
-
-        return run
-
-    @cached_property
-    def _pointwise(self) -> Callable[..., Any]:
-        """Every point at coefficients of its own; the draws one after the other."""
-
-        @jax.jit
-        def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
-            # Welford's updates: a difference of mean squares would cancel where draws agree.
-            def add(moments: Any, draw: Any) -> Any:
-                count, mean, squares = moments
-                weights = jnp.broadcast_to(draw, (len(points), draw.shape[-1]))
-                value = self._values(params, points[:, None], parameters, weights)[:, 0]
-                gap = value - mean
-                mean = mean + gap / (count + 1)
-                return (count + 1, mean, squares + gap * (value - mean)), None
-
-            zero = jnp.zeros((len(points), len(self.family.outputs)))
-            (count, mean, squares), _ = jax.lax.scan(add, (jnp.zeros(()), zero, zero), draws)
-            return mean, jnp.sqrt(squares / count)
-
-        return run
-
-    def _shaped(self, values: np.ndarray, shape: tuple[int, ...]) -> Any:
-        outputs = self.family.outputs
-        if len(outputs) == 1:
-            return values[:, 0].reshape(shape)
-        return {name: values[:, i].reshape(shape) for i, name in enumerate(outputs)}
-
-
-def signature(family: Family) -> dict[str, Any]:
-    """What makes a model fit a family: its names and ranges, not its code."""
-    hooks = {h: [a.name for a in args] for h, args in family._signatures.items() if h != "exact"}
-    return {
-        "name": family.name,
-        "class": type(family).__name__,
-        "settings": family.settings,
-        "domain": family.domain.to_json(),
-        "parameters": family.parameters.to_json(),
-        "weights": None if family.weights is None else family.weights.to_json(),
-        "outputs": list(family.outputs),
-        "terms": {t.name: [a.name for a in t.arguments] for t in family.terms.values()},
-        "hooks": {h: names for h, names in hooks.items() if h != "reference"},
-    }
+    def predictor(self) -> Predictor:
+        """The network as a compiled function of arrays, in double precision."""
+        return Predictor(self.problem, self.params)
 
 
 def load(path: str | Path, family: Family | None = None) -> Solution:
@@ -511,34 +332,4 @@ def load(path: str | Path, family: Family | None = None) -> Solution:
 
     Nothing in the file is run: it holds arrays and names.
     """
-    from lcpinn.families import BUILT_IN
-
-    path = Path(path)
-    if path.is_dir():
-        path = path / "model.safetensors"
-    header, arrays = read_arrays(path, "model")
-    held = header["family"]
-    if family is not None and not isinstance(family, Family):
-        raise LcpinnError(f"{family!r} is no Family; pass an instance, such as Oscillator()")
-    if family is None:
-        if held["name"] not in BUILT_IN:
-            raise LcpinnError(
-                f"{path} is a model of {held['class']}, which is not built in; pass the family "
-                "that it was trained for (family=... in Python, --family file.py:Class)"
-            )
-        family = BUILT_IN[held["name"]]()
-    protocol: Protocol = from_plain(header["protocol"])
-    family = protocol.view(family)
-    expected = signature(family)
-    if expected != held:
-        differ = [key for key in expected if expected[key] != held.get(key)]
-        raise LcpinnError(
-            f"{path} is a model of another family: {held['name']}, not {family.name} "
-            f"(they differ in {', '.join(differ)})"
-        )
-    with double():
-        like = jax.eval_shape(
-            Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0)
-        )
-        params = unflatten(arrays, like, str(path))
-    return Solution(family, protocol, params, header["run"])
+    return Solution(*read_model(Path(path), family))

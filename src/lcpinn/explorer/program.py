@@ -162,10 +162,10 @@ def of_solution(solution: Solution, points: int = POINTS) -> Program:
         kind = type(network).__name__
         raise LcpinnError(f"{kind} is no function of a point: there is no program of it to explore")
     with double():
-        params = solution._double
+        params = solution.predictor.params
 
     def function(points: Any, parameters: Any, weights: Any) -> Any:
-        return solution._values(params, points[None], parameters[None], weights[None])[0]
+        return solution.predictor.values(params, points[None], parameters[None], weights[None])[0]
 
     return trace(
         function, points=points, coordinates=family.domain.dim, parameters=family.parameters.dim,

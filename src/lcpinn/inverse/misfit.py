@@ -45,7 +45,7 @@ class Forward:
         """Outputs (n, out), averaged over the loss weights where the network has them as input."""
         wanted = self.solution.family.parameters.from_unit(unit)
         lam = jnp.where(free, wanted, known)
-        return self.solution._pointwise(params, points, lam, draws)[0]
+        return self.solution.predictor.pointwise(params, points, lam, draws)[0]
 
     @cached_property
     def _both(self) -> Callable[..., tuple[Array, Array]]:
@@ -76,7 +76,8 @@ class Forward:
         with double():
             parts = []
             for points, known, count in _pieces(data.points, data.known):
-                both = self._both(unit, self.solution._double, *self._where(points, known, data))
+                where = self._where(points, known, data)
+                both = self._both(unit, self.solution.predictor.params, *where)
                 parts.append([np.asarray(array)[:count] for array in both])
         values, slopes = (np.concatenate(part) for part in zip(*parts, strict=True))
         return values, slopes
@@ -94,7 +95,7 @@ class Forward:
         factor[:count][filled] = 1 / data.scale[some][filled]
         with double():
             where = self._where(points, known, data)
-            total = self._squares(units, observed, factor, self.solution._double, *where)
+            total = self._squares(units, observed, factor, self.solution.predictor.params, *where)
         return np.asarray(total) / seen.sum()
 
     def _where(self, points: np.ndarray, known: np.ndarray, data: Observations) -> tuple[Any, ...]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lcpinn.optimiser.acceptance.search import RowsAfter, Selection, by_loss, gains
-from lcpinn.optimiser.damping import Candidates
+from lcpinn.optimiser.acceptance.search import ByLoss, gains
 from lcpinn.spec import spec
 
 
 @spec
-class GainRatio:
+class GainRatio(ByLoss):
     """The smallest damping for which it and every larger one has a gain ratio >= `threshold`.
 
         gain ratio = (loss - loss after the step) / (loss - |r + J p|²)
@@ -26,15 +25,6 @@ class GainRatio:
     corrections: int = 2
 
     monotone = True
-    explores = False
-    descent = 0
-
-    def select(self, candidates: Candidates, rows_after: RowsAfter, exploring: Array) -> Selection:
-        del exploring
-        acceptable = lambda losses: self.acceptable(
-            losses, candidates.loss, candidates.predicted, candidates.admissible
-        )
-        return by_loss(candidates, rows_after, acceptable, self.corrections)
 
     def acceptable(
         self, losses: Array, loss: Array, predicted: Array, admissible: Array | bool = True
@@ -42,7 +32,3 @@ class GainRatio:
         """Whose gain ratio is large enough. One whose loss is not finite never is."""
         gained = gains(losses, loss, predicted, self.threshold)
         return jnp.isfinite(losses) & admissible & gained
-
-    def explored(self, history: Array) -> Array:
-        del history
-        return jnp.asarray(True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lcpinn.optimiser.acceptance.search import RowsAfter, Selection, by_loss, gains
-from lcpinn.optimiser.damping import Candidates
+from lcpinn.optimiser.acceptance.search import ByLoss, gains
 from lcpinn.spec import spec
 
 
 @spec
-class NonMonotone:
+class NonMonotone(ByLoss):
     """As GainRatio, but a step whose loss stays below `factor` times the present one passes, too.
 
     A descent that never rises follows the floor of a narrow curved valley in short steps; one that
@@ -25,15 +24,6 @@ class NonMonotone:
     corrections: int = 2
 
     monotone = False
-    explores = False
-    descent = 0
-
-    def select(self, candidates: Candidates, rows_after: RowsAfter, exploring: Array) -> Selection:
-        del exploring
-        acceptable = lambda losses: self.acceptable(
-            losses, candidates.loss, candidates.predicted, candidates.admissible
-        )
-        return by_loss(candidates, rows_after, acceptable, self.corrections)
 
     def acceptable(
         self, losses: Array, loss: Array, predicted: Array, admissible: Array | bool = True
@@ -41,7 +31,3 @@ class NonMonotone:
         """Whose gain ratio is large enough, or whose loss is within bounds."""
         gained = gains(losses, loss, predicted, self.threshold)
         return jnp.isfinite(losses) & admissible & (gained | (losses < self.factor * loss))
-
-    def explored(self, history: Array) -> Array:
-        del history
-        return jnp.asarray(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -48,6 +49,31 @@ class Acceptance(Protocol):
     ) -> Selection: ...
 
     def explored(self, history: Array) -> Array: ...
+
+
+class ByLoss(ABC):
+    """Rules that watch the loss throughout, and differ in which losses are acceptable."""
+
+    corrections: int
+    explores = False
+    descent = 0
+
+    @abstractmethod
+    def acceptable(
+        self, losses: Array, loss: Array, predicted: Array, admissible: Array | bool = True
+    ) -> Bool[Array, " d"]:
+        """Of the losses after each candidate, beside the present one and the predicted decrease."""
+
+    def select(self, candidates: Candidates, rows_after: RowsAfter, exploring: Array) -> Selection:
+        del exploring
+        acceptable = lambda losses: self.acceptable(
+            losses, candidates.loss, candidates.predicted, candidates.admissible
+        )
+        return by_loss(candidates, rows_after, acceptable, self.corrections)
+
+    def explored(self, history: Array) -> Array:
+        del history
+        return jnp.asarray(True)
 
 
 def gains(
