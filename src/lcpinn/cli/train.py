@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # The keys of lcpinn.protocol.PROTOCOLS, which --help lists without loading what they are made of.
 PROTOCOLS = (
     "fast",
+    "interpolant",
     "paper",
     "lc-pinn",
     "unconditioned",
