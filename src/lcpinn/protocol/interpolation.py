@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network import Interpolant
@@ -78,5 +79,9 @@ def is_better_interpolated(family: Family) -> bool:
     No promise: whether solutions are smooth in the coefficients shows when they are solved.
     """
     few = max(family.domain.dim, len(family.parameters.free)) <= CHEAP
-    box = not hasattr(family.domain, "shape")
-    return few and box and not reason_against_interpolation(family) and family.is_linear()
+    return (
+        few
+        and isinstance(family.domain, Box)
+        and not reason_against_interpolation(family)
+        and family.is_linear()
+    )
