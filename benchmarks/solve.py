@@ -19,6 +19,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,7 @@ def interpolated(family: lc.Family, tolerance: float, seconds: float) -> dict[st
         return {**clock(), "error": None, "reason": str(refused)}
     spent = clock()
     unseen = family.parameters.sobol(UNSEEN, seed=13)
-    errors = [_error(family, lambda **x, a=_named(family, lam): solution(**x, **a), lam)
-              for lam in unseen]  # fmt: skip
+    errors = [_error(family, partial(solution, **_named(family, lam)), lam) for lam in unseen]
     judged = _Clock()
     verdict = solution.judged(tolerance, spent["seconds"])
     worst = int(np.argmax(errors))
