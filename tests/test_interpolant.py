@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import lcpinn as lc
+from lcpinn.cli import app
 from lcpinn.explorer.program import of_solution
 from lcpinn.files import read_json
 from lcpinn.jet import Orders, Series
@@ -183,7 +185,7 @@ def test_a_periodic_coordinate_and_its_derivatives():
     solution = lc.train(Ring(), protocol, progress=False, report=False)
     for lam in solution.family.parameters.sobol(5, seed=4):
         assert error_at(solution, lam) < 1e-7
-        assert solution.estimate(**dict(zip("cd", map(float, lam), strict=True))).error < 1e-7
+        assert solution.estimate(c=float(lam[0]), d=float(lam[1])).error < 1e-7
 
 
 def test_newtons_method_stays_on_the_branch():
@@ -260,6 +262,13 @@ def test_where_it_is_recommended():
     assert not is_better_interpolated(Bratu())
     assert not is_better_interpolated(Disc())
     assert not is_better_interpolated(Many())
+
+
+def test_a_training_says_where_it_would_be_the_better_tool(tmp_path):
+    arguments = ["--protocol", "smoke", "--out", str(tmp_path / "run"), "--quiet"]
+    result = CliRunner().invoke(app, ["train", "schrodinger-1d", *arguments])
+    assert result.exit_code == 0
+    assert "lcpinn train schrodinger-1d --protocol interpolant" in result.output
 
 
 # -- Many settings -------------------------------------------------------------------------------
@@ -348,8 +357,8 @@ def test_functions_by_doubling_are_those_of_the_solver(periodic, num):
             cosine = np.stack(
                 [np.cos(angle), -np.pi * np.sin(angle), -(np.pi**2) * np.cos(angle) / 2]
             )
-            pair = (Series(orders, jnp.asarray(part)[..., None]) for part in (sine, cosine))
-            table = fourier(*pair, num)
+            s, c = (Series(orders, jnp.asarray(part)[..., None]) for part in (sine, cosine))
+            table = fourier(s, c, num)
         else:
             linear = jnp.asarray(np.stack([x, np.ones(11), np.zeros(11)]))[..., None]
             table = chebyshev(Series(orders, linear), num)

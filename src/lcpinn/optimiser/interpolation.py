@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from typing import NamedTuple
@@ -83,7 +82,8 @@ class Interpolation(Phase):
 
         def advance(state: InterpolationState) -> tuple[InterpolationState, Info]:
             state = growth.advanced(state, min(BLOCK, clock.remaining()))
-            info: Info = {"loss": float(state.missing[-1]) if len(state.missing) else math.nan}
+            # Until the first polynomial there is u = 0, of which all is missing.
+            info: Info = {"loss": float(state.missing[-1]) if len(state.missing) else 1.0}
             if self.seconds is not None:
                 info["seconds_left"] = clock.remaining()
             return state, info
