@@ -30,7 +30,7 @@ from benchmarks import readme
 from lcpinn.cli import app
 from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
 from lcpinn.family import Family
-from lcpinn.files import write_atomically
+from lcpinn.files import read_json, write_atomically
 from lcpinn.spec import short
 from lcpinn.study.paper import paper_at, paper_row
 
@@ -46,6 +46,7 @@ def pages() -> dict[Path, Callable[[str], str]]:
         DOCS / "gallery" / "index.md": lambda text: between(
             between(text, "facts", overview()), "results", readme.render(readme.collect())
         ),
+        DOCS / "when.md": lambda text: between(text, "results", solver_beside_network()),
     }
     for name in FAMILIES:
         made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name: between(
@@ -163,6 +164,48 @@ def _at_each(family: Family, found: list[dict[str, Any]]) -> str:
             cells.append(readme._error(np.median(errors)))
         rows.append([*cells, readme._error(theirs[0]) if theirs else "–"])
     return table(["λ", *devices, "the paper"], rows, numbers=1 + len(devices))
+
+
+# -- A solver beside the network -----------------------------------------------------------------
+
+
+def solver_beside_network() -> str:
+    """Seconds and largest errors of the interpolant and of `fast`, family by family; or why not."""
+    measured = read_json(ROOT / "results" / "solve-cpu.json")["families"]
+    networks = read_json(ROOT / "results" / "families-cpu.json")["runs"]
+    head = [
+        "family",
+        "coordinates",
+        "coefficients",
+        "settings solved",
+        "interpolant",
+        "largest error",
+    ]
+    head += ["`fast`", "largest error"]
+    rows, refused = [], []
+    for name, entry in measured.items():
+        over_all = entry.get("interpolant")
+        if over_all is None:
+            continue
+        if over_all["error"] is None:
+            refused.append(f"- `{name}`: {over_all['reason']}")
+            continue
+        sizes = [str(entry[key]) for key in ("coordinates", "coefficients")]
+        seconds = f"{over_all['cpu_seconds']:.0f}\u00a0s"
+        solved = [str(over_all["nodes"]), seconds, readme._error(over_all["error"])]
+        rows.append([f"`{name}`", *sizes, *solved, *_network_beside(networks, name)])
+    parts = [table(head, rows, numbers=7)]
+    return "\n\n".join([*parts, *(["Refused:", "\n".join(refused)] if refused else [])])
+
+
+def _network_beside(runs: list[dict[str, Any]], name: str) -> list[str]:
+    """The median time of a training, and the largest error of the median seed."""
+    of_family = [run for run in runs if run["family"] == name and run["protocol"] == "fast"]
+    if not of_family:
+        return ["–", "–"]
+    seconds = np.median([run["seconds"]["total"] for run in of_family])
+    largest = np.median([run["error"]["dense_max"] for run in of_family])
+    return [f"{seconds:.0f}\u00a0s", readme._error(largest)]
 
 
 # -- The command line ----------------------------------------------------------------------------

@@ -326,4 +326,7 @@ def test_the_solver_is_measured_and_drawn(tmp_path, capsys):
     assert str(tmp_path) not in json.dumps(written)
     rows = written["families"]["helmholtz-1d"]["settings"]
     assert [row["error"] < 1e-10 for row in rows] == [True, True]
+    over_all = written["families"]["helmholtz-1d"]["interpolant"]
+    assert over_all["error"] < 1e-8
+    assert over_all["verdict"]["solved"]
     assert out.with_suffix(".png").stat().st_size > 10_000

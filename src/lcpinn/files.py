@@ -102,8 +102,13 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
     return {path_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
-def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
-    """Named arrays back into the shape of another pytree; anything missing is an error."""
+def unflatten(
+    arrays: Mapping[str, np.ndarray], like: Any, owner: str, *, any_shape: bool = False
+) -> Any:
+    """Named arrays back into the shape of another pytree; anything missing is an error.
+
+    With `any_shape` the tree's arrays may have other shapes than those of the file.
+    """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
     names = [path_name(path) for path, _ in leaves]
     if set(names) != set(arrays):
@@ -112,7 +117,7 @@ def unflatten(arrays: Mapping[str, np.ndarray], like: Any, owner: str) -> Any:
             "for another network"
         )
     for name, (_, leaf) in zip(names, leaves, strict=True):
-        if arrays[name].shape != np.shape(leaf):
+        if arrays[name].shape != np.shape(leaf) and not any_shape:
             raise LcpinnError(
                 f"{owner}: {name} has shape {arrays[name].shape}, not {np.shape(leaf)}"
             )

@@ -117,7 +117,7 @@ class RunDirectory:
                 "version of lcpinn: start again with --overwrite"
             )
         self.metrics_size = header["metrics_size"]
-        return header, lambda like: unflatten(arrays, like, str(file))
+        return header, lambda like, vary=False: unflatten(arrays, like, str(file), any_shape=vary)
 
     # Numbers along the way. Lines after the last checkpoint are cut off when a run goes on, so that
     # the file reads as if it had never stopped.

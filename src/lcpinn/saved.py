@@ -70,7 +70,8 @@ def read_model(
         like = jax.eval_shape(
             Problem(family, protocol.network, jnp.float64).init, jax.random.PRNGKey(0)
         )
-        params = unflatten(arrays, like, str(path))
+        any_shape = protocol.network.shapes_vary
+        params = unflatten(arrays, like, str(path), any_shape=any_shape)
     return family, protocol, params, header["run"]
 
 

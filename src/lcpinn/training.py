@@ -142,7 +142,7 @@ class _Training:
             stage: Stage = self.protocol.phases[phase].build(self.setup)
             state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
             if restored is not None:
-                state, restored = restored[1](state), None
+                state, restored = restored[1](state, self.protocol.network.shapes_vary), None
             self.params = self._through(stage, state)
         return self
 

@@ -39,6 +39,7 @@ from lcpinn.threads import blas_threads
 SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
 FRAMES = {1: (64, 48), 2: (22, 18), 3: (10, 8)}  # of regions that are no boxes
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
+BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
 BETWEEN = 0.5  # the share that may be left between the points
@@ -79,11 +80,17 @@ class Estimator:
 
     `jet(params, points, parameters, weights, orders)` gives the Taylor coefficients of whatever is
     to be judged; see `of_network` for a network's. An estimate counts if a coarser one on other
-    points gives about the same.
+    points gives about the same. `resolution(params)` is what its error needs at the least, where
+    that is known: the functions along each coordinate of an expansion.
     """
 
-    def __init__(self, family: Family, jet: NetworkJet):
-        self.family, self.terms = family, linearised(family)
+    def __init__(
+        self,
+        family: Family,
+        jet: NetworkJet,
+        resolution: Callable[[Any], tuple[int, ...] | None] = lambda params: None,
+    ):
+        self.family, self.terms, self._resolution = family, linearised(family), resolution
         self._jet = jax.jit(jet, static_argnums=4)
         self._expansions: dict[tuple[int, ...], Expansion] = {}
 
@@ -118,7 +125,8 @@ class Estimator:
             return _none(self._determinacy.reason)
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
-            correction = self._expanded(at, GROWTHS[self.family.domain.dim] if fronts else 1)
+            growths = GROWTHS[self.family.domain.dim] if fronts else 1
+            correction = self._expanded(at, growths, self._resolution(params))
             if not correction.estimate.reason or not fronts or self._march is None:
                 return correction
             return self._marched(at)
@@ -167,11 +175,15 @@ class Estimator:
             return None
         return March(self.terms, direction)
 
-    def _expanded(self, at: Linearisation, growths: int) -> Correction:
+    def _expanded(
+        self, at: Linearisation, growths: int, least: tuple[int, ...] | None = None
+    ) -> Correction:
         """By expansions of two sizes that agree; where they do not, by two that are finer."""
         dim = self.family.domain.dim
         on_box = isinstance(self.family.domain, Box)
         fine, coarse = ((num,) * dim for num in (SIZES if on_box else FRAMES)[dim])
+        if least is not None and on_box:
+            fine, coarse = self._beyond(least, fine), self._beyond(least, coarse)
         growths = growths if on_box else 0
         attempt, before = self._attempt(fine, at), None
         for _ in range(1 + growths):
@@ -192,6 +204,13 @@ class Estimator:
         if not isinstance(domain, Box) and may_have_inward_corners(domain.shape):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
+
+    def _beyond(self, least: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Sizes that go beyond what is judged, in proportion, as far as that is affordable."""
+        share = 1 + BEYOND * sizes[0] / SIZES[len(sizes)][0]
+        more = tuple(max(a, int(np.ceil(share * b))) for a, b in zip(sizes, least, strict=True))
+        affordable = np.prod(more) * len(self.family.outputs) <= MOST
+        return more if affordable else sizes
 
     def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
         """The estimate by one expansion, by Newton's method where the equation is not linear."""
@@ -322,4 +341,4 @@ def of_network(problem: Problem) -> Estimator:
         )
         return problem.outputs(params, batch, orders).mean(axis=1)
 
-    return Estimator(problem.family, jet)
+    return Estimator(problem.family, jet, problem.network.resolution)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # The keys of lcpinn.protocol.PROTOCOLS, which --help lists without loading what they are made of.
 PROTOCOLS = (
     "fast",
+    "interpolant",
     "paper",
     "lc-pinn",
     "unconditioned",
@@ -90,6 +91,7 @@ def train(
     lcpinn train helmholtz-1d --tolerance 1e-6           until it is solved
     lcpinn train my_pde.py:MyFamily --protocol smoke --out runs/first-try
     lcpinn train helmholtz-2d --protocol paper --resume
+    lcpinn train helmholtz-2d --protocol interpolant     solved, no network
     lcpinn train burgers --protocol sa-pinn              a baseline of the paper
     lcpinn train helmholtz-1d --protocol pinn --at k=1 --at k=3.25
     lcpinn families --protocols                          which applies where
@@ -183,6 +185,7 @@ def _train_one(
             _show_advice(console, asked, solution, out)
         else:
             _show_next(console, asked.family, solution.family, out)
+        _show_interpolant(console, asked, solution, chosen)
     if asked.tolerance is not None and not solution.verdict.solved:
         raise typer.Exit(1)
 
@@ -248,6 +251,18 @@ def _show_advice(console: Console, asked: _Asked, solution: Solution, out: Path)
     for i, (command, what) in enumerate(advice):
         text = f"{command}   # {what}"
         tables.fact(console, "next" if i == 0 else "or", text, wrap=False)
+
+
+def _show_interpolant(
+    console: Console, asked: _Asked, solution: Solution, protocol: Protocol
+) -> None:
+    """Say so where a solver does without a network what was trained here."""
+    from lcpinn.protocol.interpolation import is_better_interpolated
+
+    if protocol.name != "interpolant" and is_better_interpolated(solution.family):
+        words = ["lcpinn", "train", asked.family, "--protocol", "interpolant"]
+        text = f"{shlex.join(words)}   # linear, with few coefficients: solved to 1e-8 in seconds"
+        tables.fact(console, "or", text, wrap=False)
 
 
 def _show_next(console: Console, text: str, family: Family, out: Path) -> None:

@@ -5,6 +5,7 @@ from lcpinn.network.contract import Conditioning, Network, OperatorNetwork
 from lcpinn.network.deeponet import DeepONet
 from lcpinn.network.film import FiLM
 from lcpinn.network.fno import FNO
+from lcpinn.network.interpolant import Interpolant
 from lcpinn.network.mlp import MLP
 from lcpinn.network.unseen import Unseen
 
@@ -18,4 +19,5 @@ __all__ = [
     "Unseen",
     "DeepONet",
     "FNO",
+    "Interpolant",
 ]

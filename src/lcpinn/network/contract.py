@@ -60,6 +60,16 @@ class Network(Protocol):
         return True
 
     @property
+    def shapes_vary(self) -> bool:
+        """Whether its arrays get their shapes in training, so that those of a file are right."""
+        return False
+
+    def resolution(self, params: Params) -> tuple[int, ...] | None:
+        """Functions along each coordinate, of an expansion: what its error has at the least."""
+        del params
+        return None
+
+    @property
     def num_hidden(self) -> int:
         """Hidden values of one point, for an estimate of the memory that a step takes."""
         return 1024

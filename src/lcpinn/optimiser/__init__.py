@@ -3,6 +3,7 @@
 from lcpinn.optimiser.acceptance import GainRatio, ModelDriven, NonMonotone
 from lcpinn.optimiser.adam import Adam
 from lcpinn.optimiser.gauss_newton import GaussNewton
+from lcpinn.optimiser.interpolation import Interpolation
 from lcpinn.optimiser.lbfgs import LBFGS
 from lcpinn.optimiser.restarts import Restarts
 from lcpinn.optimiser.revert import RevertOnWorse
@@ -14,6 +15,7 @@ __all__ = [
     "Adam",
     "GainRatio",
     "GaussNewton",
+    "Interpolation",
     "ModelDriven",
     "NonMonotone",
     "Phase",

@@ -10,6 +10,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.protocol.fast_baselines import pi_deeponet_gn, pinn_gn
 from lcpinn.protocol.gauss_newton import fast
+from lcpinn.protocol.interpolation import interpolant
 from lcpinn.protocol.methods import (
     BOUNDARY_WEIGHT,
     causal_pinn,
@@ -35,6 +36,7 @@ __all__ = [
     "example",
     "fast",
     "fno",
+    "interpolant",
     "paper",
     "pi_deeponet",
     "pi_deeponet_gn",
@@ -52,6 +54,7 @@ __all__ = [
 # `lc-pinn` is the method of the paper under its own name.
 PROTOCOLS: dict[str, Callable[..., Protocol]] = {
     "fast": fast,
+    "interpolant": interpolant,
     "paper": paper,
     "lc-pinn": paper,
     "unconditioned": unconditioned,

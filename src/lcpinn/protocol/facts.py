@@ -23,7 +23,7 @@ def facts(family: Family, protocol: Protocol) -> dict[str, Any]:
         "protocol": protocol.name,
         "at": dict(protocol.at),
         "network": protocol.network.words(),
-        "parameters": num_params(family, protocol),
+        "parameters": None if protocol.network.shapes_vary else num_params(family, protocol),
         "points": points(protocol),
         "budget": budget(protocol),
         "precision": protocol.dtype,

@@ -10,13 +10,15 @@ functions that d is expanded in, `collocation.py` the points where the terms hol
 `least_squares.py` the solvers for those, written out or not; `expansion.py` one expansion over the
 whole domain, and `march.py` with `slab.py` and `splines.py` one slab after the other where there
 are fronts. `determinacy.py` finds out whether a page has one solution, `newton.py` and `solver.py`
-find it; the certificate asks for the error of a network alone.
+find it, `family_solver.py` at many settings in one basis, and `sparse_grid.py` says at which ones
+to interpolate between them; the certificate asks for the error of a network alone.
 """
 
 from lcpinn.spectral.basis import Axis, TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.determinacy import Determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, solve_family
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
 from lcpinn.spectral.march import March, Unresolved, march_direction
 from lcpinn.spectral.solver import NumericalSolution, solve
@@ -25,6 +27,8 @@ __all__ = [
     "Axis",
     "Determinacy",
     "Expansion",
+    "FamilySolutions",
+    "FamilySolver",
     "Linearisation",
     "LinearisedRows",
     "LinearisedTerms",
@@ -37,4 +41,5 @@ __all__ = [
     "Unresolved",
     "march_direction",
     "solve",
+    "solve_family",
 ]

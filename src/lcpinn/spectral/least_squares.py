@@ -216,13 +216,20 @@ class TensorRows:
         first, *others = self.grid.basis.shape
         rest = int(np.prod(others, dtype=int))
         total = np.zeros((num_outputs, num_outputs, first * first, rest * rest))
+        constants: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
         for s, left in self._tables.items():
             for t, right in self._tables.items():
                 products = np.einsum("nco,ncp->opn", slopes[:, :, s], slopes[:, :, t])
                 products = products * self.weight[:, 0] ** 2
                 for o, p in np.argwhere(np.any(products, axis=2)):
-                    add = self._constant if constant else self._varying
-                    add(total[o, p], products[o, p], left, right)
+                    if constant:
+                        pair = self._constant(products[o, p], left, right)
+                        constants.setdefault((o, p), []).append(pair)
+                    else:
+                        self._varying(total[o, p], products[o, p], left, right)
+        for (o, p), pairs in constants.items():  # a sum of outer products is one product
+            firsts, rests = (np.stack(parts) for parts in zip(*pairs, strict=True))
+            total[o, p] += firsts.T @ rests
         total = total.reshape(num_outputs, num_outputs, first, first, rest, rest)
         size = num_outputs * first * rest
         return self._unfolded(total, others).transpose(0, 2, 4, 1, 3, 5).reshape(size, size)
@@ -239,15 +246,15 @@ class TensorRows:
         return pairs.reshape(total.shape)
 
     def _constant(
-        self, total: np.ndarray, products: np.ndarray, left: Tables, right: Tables
-    ) -> None:
-        """Add a Kronecker product: the slopes are the same at all points."""
+        self, products: np.ndarray, left: Tables, right: Tables
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The factors of a Kronecker product: the slopes are the same at all points."""
         first, *others = (
             ((a * w[:, None]).T @ b).ravel()
             for a, b, w in zip(left, right, self.grid.row_weights, strict=True)
         )
         rest = reduce(np.outer, others).ravel() if others else np.ones(1)
-        total += products.sum() * np.outer(first, rest)
+        return products.sum() * first, rest
 
     def _varying(
         self, total: np.ndarray, products: np.ndarray, left: Tables, right: Tables

@@ -37,13 +37,19 @@ class LinearisedTerms:
         written = [term for term in family.all_terms.values() if term.name != "data"]
         self.terms = [*written, *imposed_conditions(family)]
         self._slopes = jax.jit(self._residual_and_slopes, static_argnums=(0, 1))
+        self._components: dict[Term, int] = {}
 
     @property
     def interior(self) -> list[Term]:
         return [term for term in self.terms if not term.faces]
 
     def num_components(self, term: Term) -> int:
-        """How many values a term returns."""
+        """How many values a term returns; traced once."""
+        if term not in self._components:
+            self._components[term] = self._traced_components(term)
+        return self._components[term]
+
+    def _traced_components(self, term: Term) -> int:
         orders, family = self.family.orders([term]), self.family
         dim, num = family.domain.dim, family.parameters.dim
         shapes = [(len(orders), len(family.outputs)), (dim,), (num,), (dim,)]

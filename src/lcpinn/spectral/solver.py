@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,6 +102,13 @@ def solve(
     setting = family.parameters.setting(parameters)
     if not 0 < tolerance < 1:
         raise LcpinnError(f"the tolerance must lie between 0 and 1, not be {tolerance}")
+    known = determined(family)
+    with double():
+        return Solver(family, setting, known, tolerance, start).result()
+
+
+def determined(family: Family) -> Determinacy:
+    """What is known of a page that has one solution; of any other, an error that says why."""
     if family.domain.dim not in FIRST:
         raise LcpinnError(
             f"{family.name} has {family.domain.dim} coordinates; solve takes three at most"
@@ -109,11 +116,24 @@ def solve(
     known = determinacy(family, observations=False)
     if known.reason:
         raise LcpinnError(f"{family.name}: {known.reason}")
-    with double():
-        return _Solver(family, setting, known, tolerance, start).result()
+    return known
 
 
-class _Solver:
+class Resolved(NamedTuple):
+    """An expansion with the coefficients (outputs, functions) of a solution, and their error.
+
+    `reason` says what kept the error above the tolerance; it is empty where nothing did.
+    """
+
+    error: float
+    expansion: Expansion
+    coefficients: np.ndarray
+    reason: str = ""
+
+
+class Solver:
+    """One setting: expansions whose sizes grow, and marches where those do not resolve it."""
+
     def __init__(
         self, family: Family, setting: dict[str, float], known: Determinacy, tolerance: float,
         start: Any,
@@ -134,19 +154,10 @@ class _Solver:
                 self.deadline = self.began + SHORT
 
     def result(self) -> NumericalSolution:
-        why = ""
-        try:
-            with blas_threads():
-                solution, why = self._expanded()
-            if solution is not None and solution.error <= self.tolerance:
-                return solution
-        except NotConverged:
-            solution, why = None, "Newton's method does not converge"
-        except (NotFinite, NotSolvable) as name:
-            solution, why = (
-                None,
-                f"the term {str(name)!r} is not finite" if str(name) else "singular",
-            )
+        expanded, why = self.expanded()
+        solution = None if expanded is None else self._of(expanded)
+        if solution is not None and solution.error <= self.tolerance:
+            return solution
         if self.march is not None:
             try:
                 with blas_threads(1):
@@ -156,18 +167,33 @@ class _Solver:
             except Unresolved as unresolved:
                 why = f"{why}; a march: {unresolved}"
         if solution is None:
-            raise LcpinnError(f"{self.family.name} is not resolved at {self._words()}: {why}")
+            raise self.unresolved(why)
         return solution
 
-    def _words(self) -> str:
-        return ", ".join(f"{n} = {v:g}" for n, v in self.setting.items()) or "its one setting"
+    def unresolved(self, why: str) -> LcpinnError:
+        """What to say where there is no solution."""
+        where = ", ".join(f"{n} = {v:g}" for n, v in self.setting.items()) or "its one setting"
+        return LcpinnError(f"{self.family.name} is not resolved at {where}: {why}")
 
     # Expansions.
 
-    def _expanded(self) -> tuple[NumericalSolution | None, str]:
+    def expanded(self, near: Resolved | None = None) -> tuple[Resolved | None, str]:
+        """The solution as an expansion, or why there is none.
+
+        Sizes begin with those of a solution `near` by, where there is one.
+        """
+        try:
+            with blas_threads():
+                return self._expanded(near)
+        except NotConverged:
+            return None, "Newton's method does not converge"
+        except (NotFinite, NotSolvable) as name:
+            return None, f"the term {str(name)!r} is not finite" if str(name) else "singular"
+
+    def _expanded(self, near: Resolved | None) -> tuple[Resolved | None, str]:
         """The last of expansions that grow, with its distance to the one before; or why not."""
-        expansion, coefficients = self._first()
-        best: tuple[float, Expansion, np.ndarray] | None = None
+        expansion, coefficients = self._first() if near is None else self._from(near)
+        best: Resolved | None = None
         worse, why = 0, ""
         while True:
             tails = expansion.basis.tails(coefficients)
@@ -186,20 +212,35 @@ class _Solver:
             )
             gap = self._gap(following, finer, guess)
             slow = SLOW if self.march is not None else 1.0  # a march may be the better way
-            worse = worse + 1 if best is not None and gap >= slow * best[0] else 0
-            if best is None or gap < best[0]:
-                best = gap, following, finer
+            worse = worse + 1 if best is not None and gap >= slow * best.error else 0
+            if best is None or gap < best.error:
+                best = Resolved(gap, following, finer)
             expansion, coefficients = following, finer
-            if gap <= self.tolerance and self._resolved(following, finer):
-                return self._of((gap, following, finer)), ""
-            if worse >= 2 and (best[0] < USEFUL or self.march is not None):
-                why = f"more functions do not help: two sizes differ by {best[0]:.0e}"
+            if gap <= self.tolerance and self.resolved(following, finer):
+                return Resolved(gap, following, finer), ""
+            if worse >= 2 and (best.error < USEFUL or self.march is not None):
+                why = f"more functions do not help: two sizes differ by {best.error:.0e}"
                 break
-        if best is None or best[0] > USEFUL:
+        if best is None or best.error > USEFUL:
             return None, why
-        if best[1].on_box and max(best[1].basis.tails(best[2])) > USEFUL:
+        if best.expansion.on_box and max(best.expansion.basis.tails(best.coefficients)) > USEFUL:
             return None, why
-        return self._of(best, why), why
+        return best._replace(reason=why), why
+
+    def _from(self, near: Resolved) -> tuple[Expansion, np.ndarray]:
+        """A solution with the functions of another one, or, where it cannot be had, a coarse one.
+
+        Newton's method begins with the other one; a linear equation needs nothing to begin with.
+        """
+        try:
+            return near.expansion, self.solved(near.expansion, near.coefficients)
+        except (NotConverged, NotFinite, NotSolvable):
+            return self._first()
+
+    def solved(self, expansion: Expansion, guess: np.ndarray) -> np.ndarray:
+        """The coefficients of the solution in an expansion, from a guess of them."""
+        start = expansion.zero if self.family.is_linear() else guess
+        return self._level(expansion, newton(expansion, self.at, start, deadline=self.deadline))
 
     def _first(self) -> tuple[Expansion, np.ndarray]:
         """A coarse solution to begin with."""
@@ -217,7 +258,7 @@ class _Solver:
     def _late(self) -> bool:
         return time.perf_counter() > self.deadline
 
-    def _resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
+    def resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:
         """Whether the coefficients have decayed, and the terms hold between the points, too."""
         tails = expansion.basis.tails(coefficients)
         if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
@@ -255,8 +296,8 @@ class _Solver:
             coefficients[o, 0] += gone[0, o] - one[0, o]
         return coefficients
 
-    def _of(self, best: tuple[float, Expansion, np.ndarray], why: str = "") -> NumericalSolution:
-        error, expansion, coefficients = best
+    def _of(self, best: Resolved) -> NumericalSolution:
+        error, expansion, coefficients, why = best
         basis: TensorBasis = expansion.basis
         orders = zeroth(self.family.domain.dim)
 

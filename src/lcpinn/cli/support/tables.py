@@ -127,7 +127,8 @@ def show_terms(console: Console, family: Family, protocols: Sequence[Mapping[str
     for name in names if wide else ["network, precision; points a step; budget; weighting"]:
         table.add_column(name, justify="right" if name == "parameters" else "left")
     for row in protocols:
-        network, count = row["network"], f"{row['parameters']:,}"
+        network, count = row["network"], row["parameters"]
+        count = "as needed" if count is None else f"{count:,}"
         steps, weighting = _budget(row["budget"]), row["weighting"] if row["points"] else "–"
         if wide:
             cells = (network, count, _points(row["points"]), steps, row["precision"], weighting)

@@ -1,0 +1,153 @@
+"""One family at many settings: every solution makes the next one cheaper.
+
+What is compiled, the determinacy of the page, the tables of functions at their points and the sizes
+that resolve it serve all settings. The first is solved as `solve` does it, sizes growing until two
+agree; another one is a single least-squares problem (or a few steps of Newton's method from the
+nearest solution), unless its coefficients have not decayed: then sizes grow from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lcpinn.domain import Region
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.precision import double
+from lcpinn.spectral.basis import TensorBasis, basis_on
+from lcpinn.spectral.expansion import NotFinite
+from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.linearisation import zeroth
+from lcpinn.spectral.newton import NotConverged
+from lcpinn.spectral.solver import Resolved, Solver, determined
+from lcpinn.threads import blas_threads
+
+ROUNDING = 1e-12  # the least share of a residual that counts
+MORE = 10.0  # how much more of it may be left than at another setting
+
+
+@dataclass(frozen=True, eq=False)
+class FamilySolutions:
+    """Solutions at settings (n, p), as coefficients (n, outputs, functions) in one basis."""
+
+    family: Family
+    settings: np.ndarray
+    basis: TensorBasis
+    coefficients: np.ndarray
+    errors: np.ndarray  # estimated relative errors, (n,)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Values (n, points, outputs) at points (points, dim) that lie in the domain."""
+        num, outputs, size = self.coefficients.shape
+        flat = self.coefficients.reshape(num * outputs, size)
+        values = self.basis.evaluate(flat, np.asarray(points, float), zeroth(len(self.basis.axes)))
+        return np.moveaxis(values[0].reshape(-1, num, outputs), 0, 1)
+
+
+def solve_family(
+    family: Family, settings: np.ndarray | Sequence[Sequence[float]], tolerance: float = 1e-8
+) -> FamilySolutions:
+    """Solutions at settings (n, p) of the coefficients, in one basis over the domain.
+
+    What is not resolved by an expansion (a front that has to be marched through), not determined,
+    or lives on a shape that moves with the coefficients, is an `LcpinnError`.
+    """
+    solver, rows = FamilySolver(family, tolerance), np.atleast_2d(np.asarray(settings, float))
+    for row in rows:
+        solver(row)
+    basis = basis_on(family.domain, solver.sizes)
+    coefficients = np.stack([in_basis(one, basis) for one in solver.solved])
+    errors = np.array([one.error for one in solver.solved])
+    return FamilySolutions(family, rows, basis, coefficients, errors)
+
+
+def in_basis(resolved: Resolved, basis: TensorBasis) -> np.ndarray:
+    """The coefficients (outputs, functions) in a basis that is at least as large."""
+    return resolved.expansion.basis.resized(resolved.coefficients, basis)
+
+
+class FamilySolver:
+    """Called with one setting after the other; remembers what it has solved."""
+
+    def __init__(self, family: Family, tolerance: float = 1e-8):
+        check_one_basis(family)
+        self.family, self.tolerance = family, tolerance
+        self.known = determined(family)
+        self._solved: list[tuple[np.ndarray, Resolved]] = []
+        self._share_left = ROUNDING  # of the residual between the points, where sizes have grown
+
+    @property
+    def solved(self) -> list[Resolved]:
+        """All solutions, in the order of the calls."""
+        return [resolved for _, resolved in self._solved]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Along each coordinate the most functions that any setting has needed."""
+        return tuple(map(max, zip(*(one.expansion.sizes for one in self.solved), strict=True)))
+
+    def __call__(self, parameters: np.ndarray) -> Resolved:
+        """The solution at one setting (p,)."""
+        parameters = np.asarray(parameters, float)
+        setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
+        with double():
+            unit = np.asarray(self.family.parameters.to_unit(parameters))
+            solver = Solver(self.family, setting, self.known, self.tolerance, None)
+            near = self._nearest(unit)
+            resolved = None if near is None else self._at_once(solver, near)
+            if resolved is None:
+                resolved, why = solver.expanded(near)
+                if resolved is None:
+                    raise solver.unresolved(why)
+                share = resolved.expansion.share_left_between(solver.at, resolved.coefficients)
+                self._share_left = max(self._share_left, share)
+        self._solved.append((unit, resolved))
+        return resolved
+
+    def remember(self, parameters: np.ndarray, resolved: Resolved) -> None:
+        """Take over a solution that was found before."""
+        with double():
+            unit = np.asarray(self.family.parameters.to_unit(np.asarray(parameters, float)))
+        self._solved.append((unit, resolved))
+
+    def _nearest(self, unit: np.ndarray) -> Resolved | None:
+        """The nearest solution, in the largest expansion that there is."""
+        if not self._solved:
+            return None
+        _, near = min(self._solved, key=lambda one: float(np.sum((one[0] - unit) ** 2)))
+        _, largest = max(self._solved, key=lambda one: one[1].expansion.basis.size)
+        coefficients = in_basis(near, largest.expansion.basis)
+        return Resolved(near.error, largest.expansion, coefficients)
+
+    def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
+        """The solution with the functions of another one; None where they do not resolve it.
+
+        In a box the last coefficients tell how far off it is. Those of a frame do not; it counts as
+        resolved if it leaves about as little of the residual as where two sizes were compared.
+        """
+        expansion = near.expansion
+        try:
+            with blas_threads():
+                coefficients = solver.solved(expansion, near.coefficients)
+                if not solver.resolved(expansion, coefficients):
+                    return None
+        except (NotConverged, NotFinite, NotSolvable):
+            return None
+        if expansion.on_box:
+            error = max(expansion.basis.tails(coefficients))
+            return Resolved(max(error, 1e-15), expansion, coefficients)
+        share = expansion.share_left_between(solver.at, coefficients)
+        if share > MORE * self._share_left:
+            return None
+        return Resolved(near.error, expansion, coefficients)
+
+
+def check_one_basis(family: Family) -> None:
+    """Refuse a shape that moves: outside of it, a solution is any extension of itself."""
+    if isinstance(family.domain, Region) and family.domain.moves:
+        raise LcpinnError(
+            f"solutions of {family.name} have no domain in common: its shape moves with λ"
+        )
