@@ -241,10 +241,15 @@ def _row(parameter: Any) -> list[str]:
 
 
 def draw(name: str, seconds: float | None) -> Path:
-    """Train a family as `lcpinn train` does, and draw the picture that such a run leaves."""
-    from lcpinn.plot.overview import figure
+    """Train a family as `lcpinn train` does, and draw the picture that such a run leaves.
 
-    family, out = FAMILIES[name](), RUNS / name
+    Of a family on a shape, the solution at several settings: the shape is the knob.
+    """
+    from lcpinn.plot import overview
+    from lcpinn.plot import solution as over_settings
+
+    family, out = BUILT_IN[name](), RUNS / name
+    figure = over_settings.figure if name in ON_SHAPES else overview.figure
     if (out / "model.safetensors").exists():
         solution = lc.load(out)
     else:
@@ -273,11 +278,11 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("benchmarks.docs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare only; 1 where they differ")
     parser.add_argument("--pictures", action="store_true", help="train, and draw the pictures")
-    parser.add_argument("--families", help=f"of {', '.join(FAMILIES)}; all by default")
+    parser.add_argument("--families", help=f"of {', '.join(BUILT_IN)}; all by default")
     parser.add_argument("--seconds", type=float, help="time limit of each training")
     given = parser.parse_args(arguments)
     if given.pictures:
-        for name in FAMILIES if given.families is None else given.families.split(","):
+        for name in BUILT_IN if given.families is None else given.families.split(","):
             print(draw(name, given.seconds), flush=True)
         return
     old = []

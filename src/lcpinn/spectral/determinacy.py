@@ -27,7 +27,7 @@ from lcpinn.domain import Box, Face, Part
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis, basis_on, tail_length
+from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
@@ -169,12 +169,7 @@ def _smooth(basis: TensorBasis, functions: np.ndarray) -> NullSpace:
     num = functions.shape[2]
     if num == 0:
         return NullSpace(basis, np.zeros((0, len(functions), basis.size)))
-    tensor = functions.reshape(len(functions), *basis.shape, num)
-    tails = [
-        np.take(tensor, range(n - tail_length(n), n), axis=1 + i).reshape(-1, num)
-        for i, n in enumerate(basis.shape)
-    ]
-    _, some, turn = np.linalg.svd(np.concatenate(tails))
+    _, some, turn = np.linalg.svd(basis.last(functions))
     sizes = np.concatenate([some, np.zeros(num - len(some))])
     resolved = np.flatnonzero(sizes <= RESOLVED)[::-1]
     return NullSpace(basis, np.moveaxis(functions @ turn[resolved].T, 2, 0))

@@ -1,0 +1,152 @@
+"""Training on domains that are no boxes: every method, interrupted runs, and many as one."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+import lcpinn as lc
+from lcpinn.files import read_arrays
+from lcpinn.network import DeepONet
+from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Restarts, RevertOnWorse
+from lcpinn.protocol import methods, shrink
+from lcpinn.rundir import RunDirectory
+from lcpinn.weighting import Causal, SelfAdaptive
+
+
+class Ring(lc.Family):
+    """Δu = 0 between circles, u = 1 on the inner one, of radius r, and u_n = 0 on the outer."""
+
+    pipe = lc.Ball(x=0.0, y=0.0, radius="r")
+    casing = lc.Ball(x=0.0, y=0.0, radius=1.0)
+    domain = casing - pipe
+    parameters = lc.Uniform(r=(0.2, 0.5))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on(pipe)
+    def hot(self, u):
+        return u - 1.0
+
+    @lc.on(casing)
+    def insulated(self, u_n):
+        return u_n
+
+
+class Warming(lc.Family):
+    """u_t = k Δu in a plate with a hole: the rim of the hole is hot, the sides are cold."""
+
+    plate = lc.Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
+    hole = lc.Ball(x=0.2, y=0.0, radius=0.4)
+    domain = lc.Box(t=(0.0, 1.0)) * (plate - hole)
+    parameters = lc.Uniform(k=(0.1, 0.3))
+
+    @lc.interior
+    def equation(self, u_t, laplacian_u, k):
+        return u_t - k * laplacian_u
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+    @lc.on(hole)
+    def hot(self, u, t):
+        return u - t
+
+    @lc.on(plate)
+    def cold(self, u):
+        return u
+
+
+def tiny(method, family, steps=12, **options):
+    """A method of the paper with few points, a narrow network and as many steps as named."""
+    made = shrink.shrunk(method(family, **options))
+    adam = Adam(steps=steps, rate=1e-2, block=6)
+    finish = tuple(
+        dataclasses.replace(phase, phase=LBFGS(steps=4, block=2))
+        for phase in made.phases
+        if isinstance(phase, RevertOnWorse)
+    )
+    return dataclasses.replace(made, phases=(adam, *finish))
+
+
+METHODS = {
+    "sa-pinn": (methods.sa_pinn, SelfAdaptive),
+    "causal-pinn": (methods.causal_pinn, Causal),
+    "pi-deeponet": (methods.pi_deeponet, DeepONet),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_others_train_on_a_shape_in_time(name):
+    method, kind = METHODS[name]
+    options = {} if name == "pi-deeponet" else {"at": {"k": 0.2}}
+    family, protocol = Warming(), tiny(method, Warming(), steps=60, **options)
+    assert isinstance(protocol.network if kind is DeepONet else protocol.weighting, kind)
+    if name != "causal-pinn":  # its weights follow the residuals, which a line search cannot
+        assert isinstance(protocol.phases[-1], RevertOnWorse)
+    protocol = dataclasses.replace(protocol, phases=protocol.phases[:1])
+    solution = lc.train(family, protocol, progress=False)
+    losses = solution.run["training"]["stopped"]
+    assert "60 steps" in losses[0], losses
+    inside, outside = (solution(t=0.5, x=x, y=0.0, k=0.2) for x in (-0.5, 0.2))
+    assert np.isfinite(inside)
+    assert np.isnan(outside)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def redrawn(family):
+    """Two starts of Gauss-Newton on points that are drawn where residuals are large."""
+    made = shrink.shrunk(lc.protocol.fast(family, steps=12))
+    (restarts,) = made.phases
+    assert isinstance(restarts, Restarts)
+    assert isinstance(restarts.innermost, GaussNewton)
+    return made
+
+
+@pytest.mark.parametrize("make", [partial(tiny, methods.paper), redrawn], ids=["paper", "fast"])
+def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkeypatch):
+    """The state of a run has its points, each on the shape of its own lambda."""
+    family = Ring()
+    protocol = make(family)
+
+    def run(name, **options):
+        out = tmp_path / name
+        return lc.train(family, protocol, seed=3, out=out, progress=False, **options).params
+
+    whole = run("whole", checkpoint_every=1e9)
+    save, saved = RunDirectory.save, []
+
+    def save_and_break(self, where, state):
+        save(self, where, state)
+        saved.append(where)
+        if len(saved) == 2:
+            raise Interrupted
+
+    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    with pytest.raises(Interrupted):
+        run("broken", checkpoint_every=0.0)
+    _, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")
+    assert int(arrays["step"]) > 0
+    resumed = run("broken", checkpoint_every=0.0, resume=True)
+    assert len(saved) > 2
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def test_coefficients_that_leave_the_shape_alone_are_a_batch():
+    make = partial(tiny, methods.pinn)
+    members = lc.retrain(Warming(), make, [{"k": 0.1}, {"k": 0.3}], progress=False)
+    alone = lc.train(Warming(), make(Warming(), at={"k": 0.3}), progress=False)
+    place = {"t": 0.7, "x": np.array([-0.6, 0.8, 0.2]), "y": np.array([0.3, -0.4, 0.0])}
+    values = members[1](**place, k=0.3)
+    np.testing.assert_allclose(values, alone(**place, k=0.3), rtol=1e-3)
+    assert not np.allclose(values[:2], members[0](**place, k=0.1)[:2], rtol=1e-3)
+    assert np.isnan(values[2])
