@@ -62,16 +62,16 @@ class Warming(lc.Family):
         return u
 
 
-def tiny(method, family, steps=12, **options):
+def tiny(method, family, steps=12, finish=True, **options):
     """A method of the paper with few points, a narrow network and as many steps as named."""
     made = shrink.shrunk(method(family, **options))
     adam = Adam(steps=steps, rate=1e-2, block=6)
-    finish = tuple(
+    last = tuple(
         dataclasses.replace(phase, phase=LBFGS(steps=4, block=2))
         for phase in made.phases
-        if isinstance(phase, RevertOnWorse)
+        if finish and isinstance(phase, RevertOnWorse)
     )
-    return dataclasses.replace(made, phases=(adam, *finish))
+    return dataclasses.replace(made, phases=(adam, *last))
 
 
 METHODS = {
@@ -85,14 +85,10 @@ METHODS = {
 def test_methods_of_others_train_on_a_shape_in_time(name):
     method, kind = METHODS[name]
     options = {} if name == "pi-deeponet" else {"at": {"k": 0.2}}
-    family, protocol = Warming(), tiny(method, Warming(), steps=60, **options)
+    family, protocol = Warming(), tiny(method, Warming(), finish=False, **options)
     assert isinstance(protocol.network if kind is DeepONet else protocol.weighting, kind)
-    if name != "causal-pinn":  # its weights follow the residuals, which a line search cannot
-        assert isinstance(protocol.phases[-1], RevertOnWorse)
-    protocol = dataclasses.replace(protocol, phases=protocol.phases[:1])
-    solution = lc.train(family, protocol, progress=False)
-    losses = solution.run["training"]["stopped"]
-    assert "60 steps" in losses[0], losses
+    solution = lc.train(family, protocol, progress=False, report=False)
+    assert "12 steps" in solution.run["training"]["stopped"][0]
     inside, outside = (solution(t=0.5, x=x, y=0.0, k=0.2) for x in (-0.5, 0.2))
     assert np.isfinite(inside)
     assert np.isnan(outside)
@@ -103,12 +99,12 @@ class Interrupted(Exception):
 
 
 def redrawn(family):
-    """Two starts of Gauss-Newton on points that are drawn where residuals are large."""
+    """Two starts of Gauss-Newton; each round redraws points where residuals are large."""
     made = shrink.shrunk(lc.protocol.fast(family, steps=12))
-    (restarts,) = made.phases
-    assert isinstance(restarts, Restarts)
-    assert isinstance(restarts.innermost, GaussNewton)
-    return made
+    phase = made.phases[0].innermost
+    assert isinstance(phase, GaussNewton)
+    phase = dataclasses.replace(phase, steps=8, block=2, patience=2, rounds=3)
+    return dataclasses.replace(made, phases=(Restarts(phase, starts=2, trial=2, most=2),))
 
 
 @pytest.mark.parametrize("make", [partial(tiny, methods.paper), redrawn], ids=["paper", "fast"])
@@ -119,7 +115,8 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
 
     def run(name, **options):
         out = tmp_path / name
-        return lc.train(family, protocol, seed=3, out=out, progress=False, **options).params
+        quiet = {"progress": False, "report": False}
+        return lc.train(family, protocol, seed=3, out=out, **quiet, **options).params
 
     whole = run("whole", checkpoint_every=1e9)
     save, saved = RunDirectory.save, []
@@ -134,7 +131,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
     with pytest.raises(Interrupted):
         run("broken", checkpoint_every=0.0)
     _, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")
-    assert int(arrays["step"]) > 0
+    assert max(int(value) for name, value in arrays.items() if name.endswith("step")) > 0
     resumed = run("broken", checkpoint_every=0.0, resume=True)
     assert len(saved) > 2
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
@@ -142,11 +139,11 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
 
 
 def test_coefficients_that_leave_the_shape_alone_are_a_batch():
-    make = partial(tiny, methods.pinn)
+    make = partial(tiny, methods.pinn, finish=False)
     members = lc.retrain(Warming(), make, [{"k": 0.1}, {"k": 0.3}], progress=False)
-    alone = lc.train(Warming(), make(Warming(), at={"k": 0.3}), progress=False)
+    alone = lc.train(Warming(), make(Warming(), at={"k": 0.3}), progress=False, report=False)
     place = {"t": 0.7, "x": np.array([-0.6, 0.8, 0.2]), "y": np.array([0.3, -0.4, 0.0])}
     values = members[1](**place, k=0.3)
-    np.testing.assert_allclose(values, alone(**place, k=0.3), rtol=1e-3)
-    assert not np.allclose(values[:2], members[0](**place, k=0.1)[:2], rtol=1e-3)
+    np.testing.assert_allclose(values, alone(**place, k=0.3), rtol=1e-5)
+    assert not np.allclose(values[:2], members[0](**place, k=0.1)[:2], rtol=1e-4)
     assert np.isnan(values[2])

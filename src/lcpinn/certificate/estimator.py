@@ -18,7 +18,7 @@ from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
-from lcpinn.shape import Polygon, Shape
+from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
@@ -192,7 +192,9 @@ class Estimator:
             reason = reason or _too_few(attempt.sizes)
         reason = reason or "expansions of two sizes do not agree: it is not resolved"
         domain = self.family.domain
-        if not isinstance(domain, Box) and may_have_inward_corners(domain.shape):
+        if not isinstance(domain, Box) and may_have_inward_corners(
+            domain.shape, dict(zip(domain.prior.names, at.parameters, strict=True))
+        ):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
 
@@ -294,13 +296,6 @@ def _grown(attempt: Attempt, on_box: bool) -> tuple[int, ...] | None:
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
     return sizes if np.prod(sizes) * num_outputs <= MOST else None
-
-
-def may_have_inward_corners(shape: Shape) -> bool:
-    """Whether a boundary may have corners that point inwards, where solutions are singular."""
-    if not shape.parts:
-        return isinstance(shape, Polygon)
-    return any(isinstance(part, Box) or may_have_inward_corners(part) for part in shape.parts)
 
 
 def _too_few(sizes: Sequence[int]) -> str:

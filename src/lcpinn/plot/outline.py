@@ -63,8 +63,8 @@ def row_height(family: Family, plane: Plane, num: int) -> float:
     if not isinstance(family.domain, Region) or "t" in (plane.across, plane.up):
         return 2.2
     a, b, c, d = plane.extent
-    width = ((SINGLE if num == 1 else DOUBLE) - 0.9) / num
-    return float(np.clip(width * (d - c) / (b - a) + 0.5, 1.2, 4.0))
+    width = ((SINGLE if num == 1 else DOUBLE) - 1.25) / num
+    return float(np.clip(width * (d - c) / (b - a) + 0.3, 1.2, 4.0))
 
 
 def _level(domain: Region, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:

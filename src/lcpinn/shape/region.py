@@ -194,6 +194,14 @@ class Region:
         }
         return self.shape.level({**at, **wrapped}, xp)
 
+    def wrapped(self, points: np.ndarray) -> np.ndarray:
+        """Points (n, dim) with periodic coordinates brought into their ranges."""
+        points = points.copy()
+        for name, (low, high) in self._periods().items():
+            column = self.names.index(name)
+            points[:, column] = low + np.mod(points[:, column] - low, high - low)
+        return points
+
     def _periods(self) -> dict[str, tuple[float, float]]:
         return {name: self.ranges[name] for name in self.periodic}
 

@@ -46,11 +46,15 @@ Spread = Callable[[np.ndarray], np.ndarray]  # of points of the unit cube (n, di
 
 @dataclass(frozen=True)
 class Hole:
-    """A place outside of the domain that it surrounds: coordinates, centre, least radius."""
+    """A place outside of the domain that it surrounds: coordinates, centre, least radius.
+
+    With a `period` it is there again and again, along the first of two coordinates.
+    """
 
     coordinates: tuple[int, ...]
     centre: tuple[float, ...]
     radius: float
+    period: float | None = None
 
 
 def holes_of(region: Region, parameters: np.ndarray) -> tuple[Hole, ...]:
@@ -77,19 +81,25 @@ def _members(shape: Shape) -> list[Shape]:
 
 def _hole(region: Region, shape: Shape, at: Named, parameters: np.ndarray) -> Hole | None:
     """Where a shape's functions are singular; None where that would be inside of the domain."""
-    if shape.dim not in (2, 3) or any(name in region.periodic for name in shape.names):
+    periodic = [name for name in shape.names if name in region.periodic]
+    if (shape.dim, len(periodic)) not in ((2, 0), (2, 1), (3, 0)):
         return None
     if isinstance(shape, Ball):
         centre = np.array([float(value(at, np)) for _, value in shape.centre])
         radius = float(shape.radius(at, np))
     else:
         centre, radius = _deepest(shape, at)
-    coordinates = tuple(region.names.index(name) for name in shape.names)
+    coordinates = [region.names.index(name) for name in shape.names]
     middle = np.array([(low + high) / 2 for low, high in region.box_at(parameters).ranges.values()])
-    middle[list(coordinates)] = centre
+    middle[coordinates] = centre
     if radius <= 0 or region.level_at(middle, parameters) <= 0:
         return None
-    return Hole(coordinates, tuple(map(float, centre)), radius)
+    order, period = np.arange(shape.dim), None
+    if periodic:
+        first = shape.names.index(periodic[0])
+        order, period = np.array([first, 1 - first]), float(np.ptp(region.ranges[periodic[0]]))
+    places = tuple(int(coordinates[i]) for i in order)
+    return Hole(places, tuple(map(float, centre[order])), radius, period)
 
 
 def _deepest(shape: Shape, at: Named) -> tuple[np.ndarray, float]:
@@ -165,11 +175,8 @@ def round_modes(
     come first, the others by their frequency: fewer functions are the first of more.
     """
     taylor = Taylor(orders)
-    (i, j), (cx, cy), a = hole.coordinates, hole.centre, hole.radius
-    z = taylor.coordinate((points[:, i] - cx + 1j * (points[:, j] - cy)) / a, i, 1 / a)
-    z = z + taylor.coordinate(np.zeros(len(points)), j, 1j / a)
-    square = taylor.product(z, z.conj()).real
-    inverse, shrinking = taylor.power(z, -1.0), taylor.power(square, -1.0)
+    z, inverse, square = _planar(taylor, hole, points)
+    shrinking = taylor.power(square, -1.0)
     modes: list[np.ndarray] = []
 
     def extend(mode: np.ndarray, factor: np.ndarray, num: int, m: int) -> None:
@@ -188,6 +195,31 @@ def round_modes(
         extend(taylor.product(power, square), square, min(powers, m - 1), m)
         power = taylor.product(power, inverse)
     return np.stack(modes)
+
+
+def _planar(
+    taylor: Taylor, hole: Hole, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """z, 1 / z and |z|², or periodic functions that are like them at every copy of the hole.
+
+    With θ = 2 π a z / L for the period L those are sin θ, cot(θ / 2) and 2 |1 - cos θ|, up to
+    factors: sin θ is zero half a period away, too, and its inverse would have a pole there.
+    """
+    (i, j), (cx, cy), a = hole.coordinates, hole.centre, hole.radius
+    z = taylor.coordinate((points[:, i] - cx + 1j * (points[:, j] - cy)) / a, i, 1 / a)
+    z = z + taylor.coordinate(np.zeros(len(points)), j, 1j / a)
+    if hole.period is None:
+        return z, taylor.power(z, -1.0), taylor.product(z, z.conj()).real
+    wave = 2 * np.pi * a / hole.period
+    degrees = range(taylor.orders.degree + 1)
+    quarter = [np.sin(wave * z[0] + k * np.pi / 2) for k in range(4)]  # sine and its derivatives
+    factors = [wave**k / math.factorial(k) for k in degrees]
+    sine = taylor.compose(z, [factors[k] * quarter[k % 4] for k in degrees])
+    rest = taylor.compose(z, [-factors[k] * quarter[(k + 1) % 4] for k in degrees])
+    rest[0] += 1.0  # 1 - cos
+    inverse = wave / 2 * taylor.product(sine, taylor.power(rest, -1.0))
+    modulus = taylor.power(taylor.product(rest, rest.conj()).real, 0.5)
+    return sine / wave, inverse, 2 * modulus / wave**2
 
 
 def solid_modes(
@@ -279,7 +311,7 @@ def _inside(
     candidates = num
     for _ in range(DOUBLINGS):
         candidates *= 2
-        points = spread(unit_sobol(candidates, dim, 12))
+        points = region.wrapped(spread(unit_sobol(candidates, dim, 12)))
         points = points[region.level_at(points, parameters) < 0]
         if len(points) >= num:
             break
