@@ -107,6 +107,7 @@ def redrawn(family):
     return dataclasses.replace(made, phases=(Restarts(phase, starts=2, trial=2, most=2),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [partial(tiny, methods.paper), redrawn], ids=["paper", "fast"])
 def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkeypatch):
     """The state of a run has its points, each on the shape of its own lambda."""
@@ -124,7 +125,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
     def save_and_break(self, where, state):
         save(self, where, state)
         saved.append(where)
-        if len(saved) == 2:
+        if len(saved) == 1:
             raise Interrupted
 
     monkeypatch.setattr(RunDirectory, "save", save_and_break)
@@ -133,7 +134,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
     _, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")
     assert max(int(value) for name, value in arrays.items() if name.endswith("step")) > 0
     resumed = run("broken", checkpoint_every=0.0, resume=True)
-    assert len(saved) > 2
+    assert len(saved) > 1
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
