@@ -27,10 +27,11 @@ import typer
 
 import lcpinn as lc
 from benchmarks import readme
+from benchmarks.shapes.training import factor
 from lcpinn.cli import app
 from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
 from lcpinn.family import Family
-from lcpinn.files import write_atomically
+from lcpinn.files import read_json, write_atomically
 from lcpinn.spec import short
 from lcpinn.study.paper import paper_at, paper_row
 
@@ -52,8 +53,8 @@ def pages() -> dict[Path, Callable[[str], str]]:
             between(text, "facts", facts(FAMILIES[name]())), "results", results(name)
         )
     for name, make in ON_SHAPES.items():
-        made[DOCS / "gallery" / f"{name}.md"] = lambda text, make=make: between(
-            text, "facts", facts(make())
+        made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name, make=make: between(
+            between(text, "facts", facts(make())), "results", results_on_shape(name)
         )
     return made
 
@@ -134,6 +135,36 @@ def results(name: str) -> str:
         parts.append("At each λ that the paper reports, the median over our seeds and its mean:")
         parts.append(_at_each(family, found))
     return "\n\n".join(parts)
+
+
+def results_on_shape(name: str) -> str:
+    """Errors of one family on a shape on every machine, and how far estimates of them are off."""
+    head = [
+        "",
+        "seeds",
+        "mean error, median",
+        "largest, any λ and seed",
+        "estimates off by at most",
+    ]
+    rows = []
+    for path in sorted((ROOT / "results").glob("shapes-*.json")):
+        result = read_json(path)
+        runs = [r for r in result.get("runs", ()) if r["family"] == name and "failed" not in r]
+        if not runs:
+            continue
+        factors = [factor(setting) for run in runs for setting in run["settings"]]
+        known = [f for f in factors if f is not None]
+        off = f"a factor of {max(known):.2f}" if known else "–"
+        stamp = result["stamp"]
+        rows.append([
+            f"{runs[0]['device']}, {result['seconds']:g} s ({stamp['date'][:10]})",
+            str(len(runs)),
+            readme._error(np.median([run["error"]["mean"] for run in runs])),
+            readme._error(max(run["error"]["dense_max"] for run in runs)),
+            f"{off} ({len(known)} of {len(factors)} λ)",
+        ])  # fmt: skip
+    nothing = "_No results yet: `python -m benchmarks.shapes --out results/shapes-cpu.json`._"
+    return table(head, rows, numbers=4) if rows else nothing
 
 
 def _measured(result: dict[str, Any], over_lambda: bool) -> list[str]:
