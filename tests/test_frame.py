@@ -11,7 +11,7 @@ from lcpinn.families import FourHoles, Pipes
 from lcpinn.jet import Orders, expand
 from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import determinacy
-from lcpinn.spectral.frame import Hole, round_modes, solid_modes
+from lcpinn.spectral.holes import Hole, round_modes, solid_modes
 
 
 class Ellipse(lc.Family):

@@ -19,10 +19,9 @@ from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.shape.corners import may_have_inward_corners
-from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Frame
+from lcpinn.spectral.frame import Basis
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import (
     CHUNK,
@@ -273,7 +272,7 @@ class Attempt(NamedTuple):
     correction: Correction
     sizes: tuple[int, ...]
     coefficients: np.ndarray
-    basis: TensorBasis | Frame
+    basis: Basis
     share_left: float
 
 

@@ -12,7 +12,7 @@ from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.frame import Frame, frame_on, scattered
+from lcpinn.spectral.frame import Basis, frame_on, scattered
 from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
@@ -41,11 +41,17 @@ class Expansion:
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
         self.parameters, self.on_box = parameters, isinstance(self.family.domain, Box)
         domain = self.family.domain
-        self.basis: TensorBasis | Frame = (
+        self.basis: Basis = (
             basis_on(domain, sizes) if isinstance(domain, Box)
             else frame_on(domain, sizes, parameters)
         )  # fmt: skip
         self._outflow_sides: list[tuple[str, float]] | None = None
+
+    @property
+    def _tensor(self) -> TensorBasis:
+        """The functions of a box."""
+        assert isinstance(self.basis, TensorBasis)
+        return self.basis
 
     @cached_property
     def grids(self) -> list[TensorGrid | ScatteredPoints]:
@@ -60,7 +66,7 @@ class Expansion:
                     continue
                 assert face is None or isinstance(face, Face)
                 fixed = {} if face is None else {names.index(face.name): face.value}
-                grids.append(TensorGrid(self.basis, fixed, orders, term))
+                grids.append(TensorGrid(self._tensor, fixed, orders, term))
         return grids
 
     def _scattered(self, face: Face | Part | None) -> np.ndarray:
@@ -77,7 +83,7 @@ class Expansion:
         """Points for norms over the domain."""
         orders, term = zeroth(len(self.sizes)), self.terms.terms[0]
         if self.on_box:
-            return TensorGrid(self.basis, {}, orders, term)
+            return TensorGrid(self._tensor, {}, orders, term)
         domain: Any = self.family.domain
         points = domain.sobol(EVEN, seed=13, parameters=self.parameters)
         return ScatteredPoints(self.basis, points, orders, term)
@@ -116,7 +122,7 @@ class Expansion:
             coordinate = self.family.domain.names.index(name)
             normal = tuple(int(i == coordinate) for i in range(dim))
             orders = Orders.closure([normal], dim)
-            grid = TensorGrid(self.basis, {coordinate: end}, orders, self.terms.interior[0])
+            grid = TensorGrid(self._tensor, {coordinate: end}, orders, self.terms.interior[0])
             series = grid.series(coefficients)[orders.indices.index(normal)]
             highest = self.terms.highest_orders(coordinate)
             which = [o for o, order in enumerate(highest) if order > 1]

@@ -19,6 +19,7 @@ from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import resized
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
@@ -180,7 +181,7 @@ class _Solver:
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
-            guess = expansion.basis.resized(coefficients, following.basis)
+            guess = resized(coefficients, expansion.basis, following.basis)
             finer = self._level(
                 following, newton(following, self.at, guess, deadline=self.deadline)
             )
