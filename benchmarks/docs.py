@@ -27,6 +27,7 @@ import typer
 
 import lcpinn as lc
 from benchmarks import readme
+from benchmarks.shapes.training import factor
 from lcpinn.cli import app
 from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
 from lcpinn.family import Family
@@ -53,8 +54,8 @@ def pages() -> dict[Path, Callable[[str], str]]:
             between(text, "facts", facts(FAMILIES[name]())), "results", results(name)
         )
     for name, make in ON_SHAPES.items():
-        made[DOCS / "gallery" / f"{name}.md"] = lambda text, make=make: between(
-            text, "facts", facts(make())
+        made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name, make=make: between(
+            between(text, "facts", facts(make())), "results", results_on_shape(name)
         )
     return made
 
@@ -135,6 +136,36 @@ def results(name: str) -> str:
         parts.append("At each λ that the paper reports, the median over our seeds and its mean:")
         parts.append(_at_each(family, found))
     return "\n\n".join(parts)
+
+
+def results_on_shape(name: str) -> str:
+    """Errors of one family on a shape on every machine, and how far estimates of them are off."""
+    head = [
+        "",
+        "seeds",
+        "mean error, median",
+        "largest, any λ and seed",
+        "estimates off by at most",
+    ]
+    rows = []
+    for path in sorted((ROOT / "results").glob("shapes-*.json")):
+        result = read_json(path)
+        runs = [r for r in result.get("runs", ()) if r["family"] == name and "failed" not in r]
+        if not runs:
+            continue
+        factors = [factor(setting) for run in runs for setting in run["settings"]]
+        known = [f for f in factors if f is not None]
+        off = f"a factor of {max(known):.2f}" if known else "–"
+        stamp = result["stamp"]
+        rows.append([
+            f"{runs[0]['device']}, {result['seconds']:g} s ({stamp['date'][:10]})",
+            str(len(runs)),
+            readme._error(np.median([run["error"]["mean"] for run in runs])),
+            readme._error(max(run["error"]["dense_max"] for run in runs)),
+            f"{off} ({len(known)} of {len(factors)} λ)",
+        ])  # fmt: skip
+    nothing = "_No results yet: `python -m benchmarks.shapes --out results/shapes-cpu.json`._"
+    return table(head, rows, numbers=4) if rows else nothing
 
 
 def _measured(result: dict[str, Any], over_lambda: bool) -> list[str]:
@@ -284,10 +315,15 @@ def _row(parameter: Any) -> list[str]:
 
 
 def draw(name: str, seconds: float | None) -> Path:
-    """Train a family as `lcpinn train` does, and draw the picture that such a run leaves."""
-    from lcpinn.plot.overview import figure
+    """Train a family as `lcpinn train` does, and draw the picture that such a run leaves.
 
-    family, out = FAMILIES[name](), RUNS / name
+    Of a family on a shape, the solution at several settings: the shape is the knob.
+    """
+    from lcpinn.plot import overview
+    from lcpinn.plot import solution as over_settings
+
+    family, out = BUILT_IN[name](), RUNS / name
+    figure = over_settings.figure if name in ON_SHAPES else overview.figure
     if (out / "model.safetensors").exists():
         solution = lc.load(out)
     else:
@@ -316,11 +352,11 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("benchmarks.docs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare only; 1 where they differ")
     parser.add_argument("--pictures", action="store_true", help="train, and draw the pictures")
-    parser.add_argument("--families", help=f"of {', '.join(FAMILIES)}; all by default")
+    parser.add_argument("--families", help=f"of {', '.join(BUILT_IN)}; all by default")
     parser.add_argument("--seconds", type=float, help="time limit of each training")
     given = parser.parse_args(arguments)
     if given.pictures:
-        for name in FAMILIES if given.families is None else given.families.split(","):
+        for name in BUILT_IN if given.families is None else given.families.split(","):
             print(draw(name, given.seconds), flush=True)
         return
     old = []

@@ -1,7 +1,7 @@
 """A spiral: two unknowns and two parameters in one network.
 
-    python examples/coupled.py            # about a minute
-    python examples/coupled.py --smoke    # seconds, to see that it runs
+python examples/coupled.py            # about a minute
+python examples/coupled.py --smoke    # seconds, to see that it runs
 """
 
 import sys

@@ -570,7 +570,7 @@ def test_the_hole_grows_with_its_slider(driver, tmp_path):
         level = np.array(outline["z"], float)
         radius.append(-level[level.shape[0] // 2, level.shape[1] // 2])
         hidden = np.array(page.drawn("image")["z"], float)
-        assert np.isnan(hidden).sum() == outside[-1]
+        assert 0 < np.isnan(hidden).sum() < outside[-1]  # continued by a cell, below the cover
     assert 0 < outside[0] < outside[1]
     np.testing.assert_allclose(np.abs(radius), [0.3, 0.9], atol=1e-6)
     assert driver.get_log("browser") == []

@@ -8,8 +8,10 @@ import pytest
 import lcpinn as lc
 from lcpinn.certificate.estimator import Estimator
 from lcpinn.families import FourHoles, Pipes
-from lcpinn.jet import expand
+from lcpinn.jet import Orders, expand
+from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import determinacy
+from lcpinn.spectral.holes import Hole, round_modes, solid_modes
 
 
 class Ellipse(lc.Family):
@@ -74,6 +76,111 @@ class Elbow(lc.Family):
         return x**2 - y**2
 
 
+class Yukawa(lc.Family):
+    """Δu = k² u around a hole: u = K0(k ρ) about a point that is not its centre.
+
+    No finite number of functions of the frame adds up to it.
+    """
+
+    hole = lc.Ball(x=0.2, y=0.1, radius=0.3)
+    plate = lc.Box(x=(-1, 1), y=(-1, 1))
+    domain = plate - hole
+    parameters = lc.Uniform(k=(1.0, 4.0))
+
+    @lc.interior
+    def equation(self, u, laplacian_u, k):
+        return laplacian_u - k**2 * u
+
+    @lc.on()
+    def rims(self, u, x, y, k):
+        return u - self.exact(x, y, k)
+
+    def exact(self, x, y, k):
+        distance = jnp.sqrt((x - 0.25) ** 2 + (y - 0.02) ** 2)
+        s = jnp.linspace(0.0, 6.0, 201)  # K0(d) is the integral of exp(-d cosh s) over s > 0
+        values = jnp.exp(-k * distance[..., None] * jnp.cosh(s))
+        return 0.03 * (values.sum(-1) - values[..., 0] / 2)
+
+
+class Triangular(Yukawa):
+    """The same around a triangle."""
+
+    hole = lc.Polygon(x=[0.0, 0.5, 0.25], y=[-0.15, -0.1, 0.3])
+    domain = Yukawa.plate - hole
+
+
+class Oval(Yukawa):
+    """The same around an implicit hole."""
+
+    hole = lc.Inside(
+        lambda x, y: ((x - 0.2) / 0.4) ** 2 + (y / 0.2) ** 2 - 1, x=(-0.3, 0.7), y=(-0.3, 0.3)
+    )
+    domain = Yukawa.plate - hole
+
+
+class Grating(lc.Family):
+    """Δu = 0 past a row of rods: u = y + Re cot(π z) + log|sin(π z)|, singular in every one."""
+
+    rod = lc.Ball(x=0.5, y=0.4, radius=0.2)
+    domain = lc.Box(y=(0, 1), x=lc.Periodic(0, 1)) - rod
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on()
+    def rims(self, u, x, y):
+        return u - self.exact(y, x)
+
+    def exact(self, y, x):
+        x, y = 2 * jnp.pi * (x - 0.53), 2 * jnp.pi * (y - 0.45)
+        square = jnp.cosh(y) - jnp.cos(x)
+        return y + jnp.sin(x) / square + jnp.log(square) / 2
+
+
+class Hollow(lc.Family):
+    """Δu = 0 around a ball in a ball: a charge off its centre."""
+
+    core = lc.Ball(x=0.1, y=0.0, z=0.0, radius=0.4)
+    domain = lc.Ball(x=0.0, y=0.0, z=0.0, radius=1.0) - core
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on()
+    def rims(self, u, x, y, z):
+        return u - self.exact(x, y, z)
+
+    def exact(self, x, y, z):
+        return 1 / jnp.sqrt((x - 0.15) ** 2 + (y - 0.05) ** 2 + z**2)
+
+
+class Wake(lc.Family):
+    """u_t = Δu / 4 + f in a ring, for a u that is singular in its hole."""
+
+    ring = lc.Ball(x=0.0, y=0.0, radius=1.0) - lc.Ball(x=0.1, y=0.0, radius=0.4)
+    domain = lc.Box(t=(0, 1)) * ring
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy, t, x, y):
+        return u_t - (u_xx + u_yy) / 4 + jnp.sin(t) * self.potential(x, y)
+
+    @lc.on(t=0.0)
+    def start(self, u, x, y):
+        return u - self.exact(0.0, x, y)
+
+    @lc.on(ring)
+    def rims(self, u, t, x, y):
+        return u - self.exact(t, x, y)
+
+    def potential(self, x, y):
+        return jnp.log((x - 0.15) ** 2 + (y - 0.05) ** 2)
+
+    def exact(self, t, x, y):
+        return jnp.cos(t) * self.potential(x, y)
+
+
 def wave(p):
     return jnp.cos(2 * p[0] + 0.3) * jnp.sin(1.5 * p[-1] + 1.0)
 
@@ -109,11 +216,123 @@ def test_estimates_are_the_true_error_on_every_kind_of_shape(make, lam, size):
     assert found.error == pytest.approx(true_error(family, size, lam), rel=0.1)
 
 
+HOLES = [
+    (Pipes, [0.2, 0.5]), (FourHoles, [0.15]), (Yukawa, [4.0]), (Triangular, [1.0]), (Oval, [1.0]),
+    (Grating, []), pytest.param(Hollow, [], marks=pytest.mark.slow),
+    pytest.param(Wake, [], marks=pytest.mark.slow),
+]  # fmt: skip
+
+
+def smooth(family, p):
+    if family.domain.periodic:
+        return 0.3 * jnp.cos(2 * p[0]) * jnp.sin(2 * jnp.pi * p[1] + 1.0)
+    return 0.3 * wave(p)
+
+
+def smooth_instead(family):
+    """Estimates for a smooth function that is no solution: its error is singular in the hole."""
+
+    def jet(params, points, parameters, weights, orders):
+        value = lambda p: smooth(family, p)[None]
+        return jnp.moveaxis(jax.vmap(lambda p: expand(value, p, orders))(points), 1, 0)
+
+    return Estimator(family, jet)
+
+
+@pytest.mark.parametrize(("make", "lam"), HOLES, ids=lambda v: getattr(v, "__name__", ""))
+def test_an_error_that_is_singular_in_a_hole_is_estimated(make, lam):
+    """As that of every network: it is smooth where the solution is not."""
+    family, lam = make(), np.array(lam)
+    found = smooth_instead(family)(None, lam)
+    assert found.reason == ""
+    points = family.domain.sobol(4096, 99, parameters=lam)
+    with jax.enable_x64(True):
+        truth = family.truth(points, lam)
+        error = truth[:, 0] - np.asarray(jax.vmap(lambda p: smooth(family, p))(points))
+    expected = np.linalg.norm(error) / np.linalg.norm(truth)
+    assert found.error == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "at"),
+    [(Pipes, {"r": 0.2, "b": 0.5}), (FourHoles, {"r": 0.15}), (Triangular, {"k": 1})],
+)
+def test_solve_knows_holes(make, at):
+    family = make()
+    solution = lc.solve(family, **at)
+    lam = np.array(list(at.values()), float)
+    points = family.domain.sobol(1000, 3, parameters=lam)
+    values = solution(x=points[:, 0], y=points[:, 1])
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(values, family.truth(points, lam)[:, 0], rtol=0, atol=1e-9)
+    assert solution.error < 1e-8
+    assert solution.reason == ""
+
+
+@pytest.mark.parametrize("missing", ["hole", "rim"])
+def test_a_missing_condition_on_a_shape_with_a_hole_is_noticed(missing):
+    class Open(lc.Family):
+        hole = lc.Ball(x=0.1, y=0.0, radius=0.2)
+        rim = lc.Ball(x=0.0, y=0.0, radius=1.0)
+        domain = rim - hole
+
+        @lc.interior
+        def equation(self, laplacian_u):
+            return laplacian_u
+
+        @lc.on(rim if missing == "hole" else hole)
+        def condition(self, u):
+            return u
+
+    known = determinacy(Open())
+    assert known.num_free > 0
+    assert "the page does not determine u" in known.reason
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "period"), [((0, 2), None), ((2, 0), 1.7), ((0, 1, 2), None)]
+)
+def test_functions_of_holes_have_their_derivatives(coordinates, period):
+    """Taylor coefficients against differences of those of one order less."""
+    dim = len(coordinates)
+    hole = Hole(coordinates, (0.1, -0.2, 0.3)[:dim], 0.5, period)
+    orders = Orders.closure([(2, 1, 0), (0, 0, 3), (1, 0, 1)], 3)
+    points = np.random.default_rng(0).uniform(0.5, 1.0, (6, 3))
+    functions, step = round_modes if dim == 2 else solid_modes, 1e-4
+    modes = functions(hole, 3, 2, points, orders)
+    for coordinate in range(3):
+        shift = step * np.eye(3)[coordinate]
+        ahead, behind = (functions(hole, 3, 2, points + side * shift, orders) for side in (1, -1))
+        for s, index in enumerate(orders.indices):
+            higher = tuple(n + (k == coordinate) for k, n in enumerate(index))
+            if higher in orders.indices:
+                slope = (ahead[:, s] - behind[:, s]) / (2 * step)
+                exact = higher[coordinate] * modes[:, orders.indices.index(higher)]
+                scale = np.abs(exact).max(axis=1, keepdims=True) + 1.0
+                np.testing.assert_allclose(slope / scale, exact / scale, atol=1e-5)
+    if period is not None:
+        again = functions(hole, 3, 2, points + np.array([0.0, 0.0, period]), orders)
+        np.testing.assert_allclose(again, modes, rtol=1e-9, atol=1e-9)
+
+
 def test_at_a_corner_that_points_inwards_it_says_what_it_cannot_resolve():
     error = lambda p: singular(p[0], p[1])
     found = spoilt(Elbow(), 1e-4, error)(None, np.array([]))
     assert np.isnan(found.error)
     assert "at a corner that points inwards an error is singular" in found.reason
+
+
+def test_which_shapes_have_corners_that_point_inwards():
+    square, disc = lc.Box(x=(-1, 1), y=(-1, 1)), lc.Ball(x=0.0, y=0.0, radius="r")
+    arrow = lc.Polygon(x=[-1, 1, 0, 1], y=[0, -1, 0, 1])
+    kite = lc.Polygon(x=[0.0, 0.5, 0.0, -0.5], y=[-0.6, 0.0, 0.4, 0.0])
+    corner = lc.Ball(x=1.0, y=1.0, radius="r")
+    for shape in (square - disc, kite, disc - lc.Ball(x=0.0, y=0.0, radius=0.1), square & disc,
+                  lc.Box(t=(0, 1)) * (square - disc)):  # fmt: skip
+        assert not may_have_inward_corners(shape, {"r": 0.3})
+    for shape in (arrow, square - kite, square - corner, square - disc - kite, disc | kite,
+                  lc.Box(t=(0, 1)) * arrow):  # fmt: skip
+        assert may_have_inward_corners(shape, {"r": 0.3})
 
 
 def test_a_free_level_is_left_out_of_the_estimate():

@@ -294,9 +294,32 @@ def test_a_radius_is_found_from_sensors():
         {"x": points[:, 0], "y": points[:, 1], "u": values}, sigma=1e-6, estimate=False
     )
     assert found.values["r"] == pytest.approx(0.31, abs=1e-5)
-    inside_the_pipe = {"x": [0.0, *points[:, 0]], "y": [0.0, *points[:, 1]], "u": [0.0, *values]}
-    found = solution.fit(inside_the_pipe, sigma=1.0, estimate=False)
+    inside_at_some = {"x": [0.25, *points[:, 0]], "y": [0.0, *points[:, 1]], "u": [1.0, *values]}
+    found = solution.fit(inside_at_some, sigma=1.0, estimate=False)
     assert any("1 of 41 points lie outside of the domain" in line for line in found.warnings)
+
+
+def test_observations_outside_of_the_shape_are_refused():
+    solution = untrained(Ring())
+    with pytest.raises(
+        lc.LcpinnError, match=r"x = 0.1, y = 0 lies outside of the domain at every r"
+    ):
+        solution.fit({"x": [0.7, 0.1], "y": [0.0, 0.0], "u": [1.0, 1.0]})
+
+    def seen(**columns):
+        return type("Seen", (Ring,), {"data": lc.Data(**columns)})
+
+    seen(x=[0.4], y=[0.0], u=[1.0], r=[0.3])()
+    seen(x=[0.2121], y=[0.2121], u=[1.0], r=[0.3])()  # on the rim, in four digits
+    with pytest.raises(
+        lc.LcpinnError, match=r"data: the point x = 0.4, y = 0 lies outside .* r = 0.45"
+    ):
+        seen(x=[0.7, 0.4], y=[0.0, 0.0], u=[1.0, 1.0], r=[0.3, 0.45])()
+    with pytest.raises(lc.LcpinnError, match=r"x = 0.4, y = 0 lies outside of the domain at r = "):
+        seen(x=[0.4], y=[0.0], u=[1.0])()
+    at_rest = {"data": lc.Data(t=[0.5], x=[2.0], y=[0.0], u=[1.0], r=[0.7])}
+    with pytest.raises(lc.LcpinnError, match=r"t = 0.5, x = 2, y = 0 lies outside"):
+        type("Seen", (Heated,), at_rest)()
 
 
 def test_observations_are_rows_on_a_shape():

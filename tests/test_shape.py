@@ -339,6 +339,11 @@ BAD = {
         lambda: family(SQUARE - lc.Ball(x="a", y=0.0, radius=0.3), lc.Uniform(a=(0.0, 1.0))),
         "in between it touches it",
     ),
+    "across a periodic wall": (
+        lambda: family(lc.Box(x=lc.Periodic(0, 1), y=(0, 1)) - lc.Ball(x="a", y=0.5, radius=0.2),
+                       lc.Uniform(a=(0.1, 0.4))),
+        "reaches across an end of the periodic coordinate x at a = 0.1: begin its range, (0, 1),",
+    ),
     "foreign coordinate": (
         lambda: DISC - lc.Ball(x=0.0, z=0.0, radius=0.1),
         "has the coordinate z, which what it is combined with by - does not have (x, y)",

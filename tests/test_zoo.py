@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 
 import jax
@@ -309,7 +310,7 @@ def test_options_that_are_none(options, message, capsys):
 
 def test_trainings_at_once_have_two_cores_each(trained, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {8, 9, 10, 11, 12}, raising=False)
-    monkeypatch.setattr(__main__.shutil, "which", lambda _: "/usr/bin/taskset")
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/taskset")
     assert __main__.core_slots(1) == [[]]
     assert __main__.core_slots(2) == [[8, 9], [10, 11]]
     with pytest.raises(SystemExit, match="--jobs 3 needs 6 cores; there are 5"):

@@ -14,20 +14,17 @@ own; compare times only with runs of the same number. Every finished run is writ
 from __future__ import annotations
 
 import argparse
-import os
-import queue
 import shlex
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import WIDTH, among, as_they_end, core_slots, stamp_in_fresh_process
 from benchmarks.zoo import CLASSES, ZOO
 from benchmarks.zoo.picture import draw
 from benchmarks.zoo.summary import TARGETS, against_targets, summarise, table, wrong
-from benchmarks.zoo.training import WIDTH, Asked, Run, stamp_in_fresh_process
+from benchmarks.zoo.training import Asked, Run
 from benchmarks.zoo.training import train_in_fresh_process as train
 from lcpinn.files import read_json, write_json
 
@@ -43,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _asked(given)
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
     pending = [(n, s) for s in given.seeds for n in _chosen(given) if (n, s) not in known]
-    for run in _trained(pending, asked, slots):
+    trained = lambda job, cores: train(*job, asked, cores)
+    for run in as_they_end(trained, pending, slots):
         _put(result, run)
         print(_line(run), flush=True)
         if given.out is not None:
@@ -65,8 +63,8 @@ def _asked(given: argparse.Namespace) -> Asked:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     about = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser("benchmarks.zoo", description=about)
-    parser.add_argument("--families", type=_among(ZOO, "family"), help=f"of {', '.join(ZOO)}")
-    parser.add_argument("--classes", type=_among(CLASSES, "class"), help=f"of {', '.join(CLASSES)}")
+    parser.add_argument("--families", type=among(ZOO, "family"), help=f"of {', '.join(ZOO)}")
+    parser.add_argument("--classes", type=among(CLASSES, "class"), help=f"of {', '.join(CLASSES)}")
     parser.add_argument("--seeds", type=lambda text: [int(s) for s in text.split(",")],
                         default=[0, 1], help="0,1 by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, help="time limit of each, 120 with `fast`")
@@ -84,64 +82,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def _among(known: dict[str, Any], noun: str) -> Any:
-    def read(text: str) -> list[str]:
-        for name in text.split(","):
-            if name not in known:
-                raise argparse.ArgumentTypeError(
-                    f"no {noun} {name!r} here; there are {', '.join(known)}"
-                )
-        return text.split(",")
-
-    return read
-
-
 def _chosen(given: argparse.Namespace) -> list[str]:
     """The families named and those of the classes named; all where nothing is."""
     if given.families is None and given.classes is None:
         return list(ZOO)
     members = {made for kind in given.classes or () for made in CLASSES[kind]}
     return [name for name, made in ZOO.items() if name in (given.families or ()) or made in members]
-
-
-# -- Trainings at once -----------------------------------------------------------------------------
-
-
-def core_slots(jobs: int) -> list[list[int]]:
-    """Two cores for each training that runs at once; one by itself stays where it is."""
-    if jobs < 1:
-        sys.exit("--jobs must be at least 1")
-    if jobs == 1:
-        return [[]]
-    if not hasattr(os, "sched_getaffinity") or shutil.which("taskset") is None:
-        sys.exit("--jobs needs taskset, to give every training cores of its own")
-    cores = sorted(os.sched_getaffinity(0))
-    if WIDTH * jobs > len(cores):
-        sys.exit(f"--jobs {jobs} needs {WIDTH * jobs} cores; there are {len(cores)}")
-    return [cores[WIDTH * i : WIDTH * (i + 1)] for i in range(jobs)]
-
-
-def _trained(pending: list[tuple[str, int]], asked: Asked, slots: list[list[int]]) -> Iterator[Run]:
-    """Every run as soon as it is done, as many at once as there are slots."""
-    free: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-    for slot in slots:
-        free.put(slot)
-
-    def one(name: str, seed: int) -> Run:
-        slot = free.get()
-        try:
-            return train(name, seed, asked, slot)
-        finally:
-            free.put(slot)
-
-    with ThreadPoolExecutor(len(slots)) as pool:
-        tasks = [pool.submit(one, *job) for job in pending]
-        try:
-            for task in as_completed(tasks):
-                yield task.result()
-        except BaseException:  # interrupted: what has not begun need not
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 # -- The file of runs ------------------------------------------------------------------------------

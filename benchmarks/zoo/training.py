@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,15 +12,14 @@ from typing import Any
 import numpy as np
 
 import lcpinn as lc
+from benchmarks.processes import python_in_fresh_process
 from benchmarks.zoo import ZOO, home
 from lcpinn.evaluation import arguments, evaluation_points
 from lcpinn.files import read_json
 from lcpinn.quadrature import tensor
 
-ROOT = Path(__file__).resolve().parents[2]
 SOBOL, CORNERS = 192, 64  # settings of several coefficients at which errors are measured
 SEED = 7001  # of those settings
-WIDTH = 2  # cores of a training that shares the machine with others
 
 Run = dict[str, Any]
 Asked = dict[str, Any]
@@ -41,41 +39,11 @@ def train_in_fresh_process(name: str, seed: int, asked: Asked, cores: list[int])
     with tempfile.TemporaryDirectory() as folder:
         job = {"family": name, "seed": seed, "out": f"{folder}/run", **asked}
         code = "from benchmarks.zoo.training import train_here; train_here()"
-        done = _python(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
+        done = python_in_fresh_process(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
     if done.returncode:
         reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
         return {**kept, "failed": reason}
     return kept | json.loads(done.stdout.splitlines()[-1])
-
-
-def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]:
-    """Where the numbers come from; JAX in this process would hold most of a GPU's memory."""
-    code = (
-        "import json, jax; from benchmarks.stamp import stamp; "
-        "print(json.dumps({**stamp(0), 'platform': jax.default_backend()}))"
-    )
-    done = _python(code, cores=cores)
-    if done.returncode:
-        sys.exit(f"JAX does not start:\n{done.stderr[-2000:]}")
-    made = json.loads(done.stdout.splitlines()[-1])
-    made.pop("seed")
-    return {**made, "seeds": seeds}
-
-
-def _python(
-    code: str, *arguments: str, cores: list[int], cache: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    if cache is not None:
-        environment |= {
-            "JAX_COMPILATION_CACHE_DIR": cache,
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-            "CUDA_CACHE_PATH": f"{cache}-cuda",
-        }
-    command = [*pinned, sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 # -- In the fresh process --------------------------------------------------------------------------

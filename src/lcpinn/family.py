@@ -267,6 +267,10 @@ class Family(metaclass=_Built):
                 else f"lacks an output ({', '.join(self.outputs)})"
             )  # fmt: skip
             raise LcpinnError(f"{title}: data {problem}")
+        if not isinstance(self.domain, Box):
+            outside = self.domain.misplaced(*self._observed_at(data))
+            if outside:
+                raise LcpinnError(f"{title}: data: {outside}")
         zero = (0,) * self.domain.dim
         values = [Argument(o, "output", self.outputs.index(o), (zero,)) for o in observed]
         targets = [Argument(o, "observed", i) for i, o in enumerate(observed)]
@@ -276,6 +280,13 @@ class Family(metaclass=_Built):
             return tuple(u - v for u, v in zip(args[:half], args[half:], strict=True))
 
         return Term("data", misfit, (*values, *targets), (), "data")
+
+    def _observed_at(self, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        """The points (n, dim) of observations, and their parameters (n, p), nan where unknown."""
+        points = np.stack([data.columns[name] for name in self.domain.names], axis=-1)
+        unknown = np.full(len(points), np.nan)
+        known = [data.columns.get(name, unknown) for name in self.parameters.names]
+        return points, np.stack([unknown, *known], axis=-1)[:, 1:]
 
     def _bind(self, owner: str, method: Callable, allowed: Sequence[str]) -> tuple[Argument, ...]:
         parameters = inspect.signature(method).parameters.values()

@@ -18,10 +18,10 @@ from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
-from lcpinn.shape import Polygon, Shape
-from lcpinn.spectral.basis import TensorBasis
+from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import Basis
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import (
     CHUNK,
@@ -40,7 +40,9 @@ SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
 FRAMES = {1: (64, 48), 2: (22, 18), 3: (10, 8)}  # of regions that are no boxes
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
+FRAME_GROWTHS = {1: 1, 2: 2, 3: 0}
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
+FRAME_GROWTH, MOST_IN_FRAME = 1.2, 2000  # the same; the matrix of a frame is written out
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
 BETWEEN = 0.5  # the share that may be left between the points
 TINY = 1e-13  # below this, estimates are rounding
@@ -184,24 +186,26 @@ class Estimator:
         fine, coarse = ((num,) * dim for num in (SIZES if on_box else FRAMES)[dim])
         if least is not None and on_box:
             fine, coarse = self._beyond(least, fine), self._beyond(least, coarse)
-        growths = growths if on_box else 0
+        growths = growths if on_box else min(growths, FRAME_GROWTHS[dim])
         attempt, before = self._attempt(fine, at), None
-        for _ in range(1 + growths):
+        for grown in range(1 + growths):
             if attempt.share_left <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE):
                     return attempt.correction
-            before, sizes = attempt, _grown(attempt)
+            sizes = _grown(attempt, on_box) if grown < growths else None
             if sizes is None:
                 break
-            attempt = self._attempt(sizes, at)
+            before, attempt = attempt, self._attempt(sizes, at)
         reason = attempt.correction.estimate.reason
         if attempt.share_left > MISFIT:
             reason = reason or _too_few(attempt.sizes)
         reason = reason or "expansions of two sizes do not agree: it is not resolved"
         domain = self.family.domain
-        if not isinstance(domain, Box) and may_have_inward_corners(domain.shape):
+        if not isinstance(domain, Box) and may_have_inward_corners(
+            domain.shape, dict(zip(domain.prior.names, at.parameters, strict=True))
+        ):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
 
@@ -287,30 +291,29 @@ class Attempt(NamedTuple):
     correction: Correction
     sizes: tuple[int, ...]
     coefficients: np.ndarray
-    basis: TensorBasis
+    basis: Basis
     share_left: float
 
 
-def _grown(attempt: Attempt) -> tuple[int, ...] | None:
+def _grown(attempt: Attempt, on_box: bool) -> tuple[int, ...] | None:
     """More functions along the coordinates whose coefficients have decayed least, or not at all.
 
-    None where an expansion is not what will resolve it, or no more functions are affordable.
+    None where an expansion is not what will resolve it, or no more functions are affordable. The
+    coefficients of a frame are not unique, and do not tell.
     """
     if not np.isfinite(attempt.coefficients).all() or not attempt.coefficients.any():
         return None
+    num_outputs, num = attempt.coefficients.shape
+    if not on_box:
+        beyond = num - np.prod(attempt.sizes)
+        sizes = tuple(int(np.ceil(FRAME_GROWTH * size)) for size in attempt.sizes)
+        return sizes if (np.prod(sizes) + beyond) * num_outputs <= MOST_IN_FRAME else None
     tails = attempt.basis.tails(attempt.coefficients)
     sizes = tuple(
         int(np.ceil(GROWTH * num)) if tail > 0.1 * max(tails) else num + 2
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
-    return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
-
-
-def may_have_inward_corners(shape: Shape) -> bool:
-    """Whether a boundary may have corners that point inwards, where solutions are singular."""
-    if not shape.parts:
-        return isinstance(shape, Polygon)
-    return any(isinstance(part, Box) or may_have_inward_corners(part) for part in shape.parts)
+    return sizes if np.prod(sizes) * num_outputs <= MOST else None
 
 
 def _too_few(sizes: Sequence[int]) -> str:

@@ -131,7 +131,8 @@ function drawErrorCurve(x, values, truth, coordinate) {
 // The grid's first coordinate is drawn across, the second up.
 function heatmap(grid, z, colorscale, hover, colorbar = {}) {
   const [nx, ny] = grid.axes.map((a) => a.length);
-  const row = (j) => Array.from({ length: nx }, (_, i) => z[i * ny + j]);
+  const shown = level ? continued(grid, z) : z;
+  const row = (j) => Array.from({ length: nx }, (_, i) => shown[i * ny + j]);
   const [a, b] = grid.vary.map((d) => literal(pretty(coordinates[d].name)));
   const bar = { thickness: 12, outlinewidth: 0, ticklen: 4, tickcolor: css("--rule"), xpad: 8 };
   return {
@@ -146,7 +147,24 @@ function heatmap(grid, z, colorscale, hover, colorbar = {}) {
   };
 }
 
-// The boundary of a shape: where its level function vanishes.
+// Values beside the boundary of a shape, continued by one cell: what is outside is covered again.
+function continued(grid, z) {
+  const [nx, ny] = grid.axes.map((a) => a.length);
+  return z.map((value, n) => {
+    if (!Number.isNaN(value)) return value;
+    const [i, j] = [Math.floor(n / ny), n % ny];
+    let [sum, count] = [0, 0];
+    for (let p = Math.max(0, i - 1); p <= Math.min(nx - 1, i + 1); p++) {
+      for (let q = Math.max(0, j - 1); q <= Math.min(ny - 1, j + 1); q++) {
+        const near = z[p * ny + q];
+        if (!Number.isNaN(near)) [sum, count] = [sum + near, count + 1];
+      }
+    }
+    return count ? sum / count : NaN;
+  });
+}
+
+// The boundary of a shape, where its level function vanishes; what is outside gets no colour.
 function outline(grid, levels) {
   if (!levels) return [];
   const ny = grid.axes[1].length;
@@ -156,8 +174,8 @@ function outline(grid, levels) {
     x: grid.axes[0],
     y: grid.axes[1],
     z: grid.axes[1].map((_, j) => row(j)),
-    autocontour: false,
-    contours: { start: 0, end: 0, size: 1, coloring: "none" },
+    contours: { type: "constraint", operation: "<", value: 0 }, // filled where it does not hold
+    fillcolor: css("--paper"),
     line: { color: css("--ink"), width: 1.5 },
     showscale: false,
     hoverinfo: "skip",

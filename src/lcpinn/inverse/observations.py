@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lcpinn.domain import Region
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.inverse.result import listed
@@ -69,6 +70,10 @@ def read(
     if not np.isfinite(values).any():
         raise LcpinnError("the observations hold no value: every output is nan, or there are none")
     points = np.stack([columns[name] for name in family.domain.names], axis=-1)
+    if isinstance(family.domain, Region):  # where a solution has no values at all
+        outside = family.domain.misplaced(points, np.stack(known, axis=-1), at_every_setting=True)
+        if outside:
+            raise LcpinnError(f"the observations: {outside}")
     scale = _sizes(values) if sigma is None else _noise(family, sigma, values)
     return Observations(points, values, np.stack(known, axis=-1), free, scale, sigma is not None)
 

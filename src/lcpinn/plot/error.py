@@ -11,7 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import dense_values, grid_values, true_errors
-from lcpinn.plot.outline import outline
+from lcpinn.plot.outline import outline, row_height
 from lcpinn.plot.solution import label_curves
 from lcpinn.plot.style import (
     COLOURS,
@@ -163,7 +163,8 @@ def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
     over, shown_planes = bool(family.parameters.free), planes(family)
     gaps = [[gap_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
     num_rows = len(family.outputs) * len(shown_planes)
-    heights = [2.2 + TITLE, *[2.2] * (num_rows - 1), *[2.4] * over]
+    each = row_height(family, shown_planes[0], len(chosen))
+    heights = [each + TITLE, *[each] * (num_rows - 1), *[2.4] * over]
     drawn = Figure(figsize=(DOUBLE, tall(1, sum(heights))))
     parts = drawn.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     for output, name in enumerate(family.outputs):

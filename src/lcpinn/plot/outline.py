@@ -7,13 +7,25 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from scipy.ndimage import distance_transform_edt
 
 from lcpinn.domain import Region
 from lcpinn.family import Family
-from lcpinn.plot.style import COLOURS, DOUBLE, MARKERS, in_style, save, setting, symbol
+from lcpinn.plot.style import (
+    COLOURS,
+    DOUBLE,
+    MARKERS,
+    SINGLE,
+    in_style,
+    save,
+    setting,
+    symbol,
+)
 from lcpinn.plot.values import Plane, planes
 from lcpinn.precision import double
 
+CONTINUED = 2.0  # pixels beyond the boundary that are coloured before they are cut off
 NUM = 400  # points of each named boundary
 
 
@@ -23,9 +35,36 @@ def outline(axis: Axes, family: Family, plane: Plane, lam: np.ndarray) -> None:
     if not isinstance(domain, Region):
         return
     across, up, level = _level(domain, plane, lam)
+    for shown in axis.images:
+        _cut(axis, shown, across, up, level)
     axis.contour(across, up, level.T, levels=[0.0], colors="black", linewidths=0.7)
     if "t" not in (plane.across, plane.up):
         axis.set_aspect("equal")
+
+
+def _cut(
+    axis: Axes, shown: AxesImage, across: np.ndarray, up: np.ndarray, level: np.ndarray
+) -> None:
+    """Cut a picture along the boundary instead of from pixel to pixel.
+
+    What is outside has no values: those of the nearest pixels inside are continued a little.
+    """
+    values = np.ma.filled(np.ma.asarray(shown.get_array(), float), np.nan)
+    far, nearest = distance_transform_edt(np.isnan(values), return_indices=True)
+    shown.set_data(np.where(far <= CONTINUED, values[tuple(nearest)], np.nan))
+    inside = axis.contourf(across, up, level.T, levels=[np.min(level) - 1.0, 0.0])
+    (path,) = inside.get_paths()
+    inside.remove()
+    shown.set_clip_path(path, axis.transData)
+
+
+def row_height(family: Family, plane: Plane, num: int) -> float:
+    """Of a row of so many fields, in inches: on shapes both coordinates have one unit."""
+    if not isinstance(family.domain, Region) or "t" in (plane.across, plane.up):
+        return 2.2
+    a, b, c, d = plane.extent
+    width = ((SINGLE if num == 1 else DOUBLE) - 1.25) / num
+    return float(np.clip(width * (d - c) / (b - a) + 0.3, 1.2, 4.0))
 
 
 def _level(domain: Region, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from lcpinn.plot.outline import outline
+from lcpinn.plot.outline import outline, row_height
 from lcpinn.plot.style import (
     DOUBLE,
     SINGLE,
@@ -142,8 +142,9 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
     shown_planes = planes(family)
     num_rows = (len(shown_planes) + sliced) * len(family.outputs)
     width = SINGLE if len(chosen) == 1 else DOUBLE
-    drawn = Figure(figsize=(width, tall(num_rows, 2.2, TITLE)))
-    heights = [2.2 + TITLE, *[2.2] * (num_rows - 1)]
+    each = row_height(family, shown_planes[0], len(chosen))
+    drawn = Figure(figsize=(width, tall(num_rows, each, TITLE)))
+    heights = [each + TITLE, *[each] * (num_rows - 1)]
     parts = iter(drawn.subfigures(num_rows, 1, squeeze=False, height_ratios=heights)[:, 0])
     values = [[outputs_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
     first = True

@@ -202,11 +202,16 @@ def narrow_or_logarithmic(axis: Axes, along: str, values: np.ndarray) -> None:
 def image(
     axis: Axes, values: np.ndarray, extent: Sequence[float], norm: Normalize, cmap: str
 ) -> AxesImage:
-    """Values (across, up) as a picture."""
+    """Values (across, up) at points from edge to edge as a picture."""
     a, b, c, d = extent
-    shown = axis.imshow(
-        values.T, origin="lower", extent=(a, b, c, d), aspect="auto", norm=norm, cmap=cmap
+    across, up = (
+        (e - s) / (2 * (n - 1)) for s, e, n in ((a, b, len(values)), (c, d, len(values.T)))
     )
+    shown = axis.imshow(
+        values.T, origin="lower", extent=(a - across, b + across, c - up, d + up), aspect="auto",
+        norm=norm, cmap=cmap,
+    )  # fmt: skip
+    axis.set(xlim=(a, b), ylim=(c, d))  # of the outermost values half a pixel is in sight
     plain_ticks(axis.xaxis, axis.yaxis)
     return shown
 

@@ -29,6 +29,7 @@ from lcpinn.shape.box import Box, Coordinate, Periodic, Side
 from lcpinn.shape.place import Face, Part, Place
 
 MOST_ROUNDS = 10_000  # candidates for a row, before the region counts as empty
+BESIDE = 1e-3  # of the domain's size: a sensor on its boundary is written down with a few digits
 
 
 @final
@@ -162,12 +163,44 @@ class Region:
         """Which points a solution answers at: inside or on the boundary, up to rounding."""
         return self.level_at(points, parameters) <= ROUNDING * self._size
 
+    def misplaced(
+        self, points: np.ndarray, known: np.ndarray, *, at_every_setting: bool = False
+    ) -> str:
+        """The first of points (n, dim) that is clearly outside, in words; empty where none is.
+
+        known (n, p) has the parameters of each, nan where one is unknown: then a point counts that
+        is outside at some of its values, or at every one.
+        """
+        settings = self.settings()
+        lam = np.where(np.isnan(known)[:, None], settings, known[:, None])
+        place = np.broadcast_to(points[:, None], (*lam.shape[:2], self.dim))
+        outside = self.level_at(place, lam) > BESIDE * self._size
+        rows = outside.all(axis=1) if at_every_setting else outside.any(axis=1)
+        if not rows.any():
+            return ""
+        row = int(np.argmax(rows))
+        named = ", ".join(f"{n} = {v:.6g}" for n, v in zip(self.names, points[row], strict=True))
+        varying = [n for n in self.shape.parameters if n in self.prior.free]
+        unknown = [n for n in varying if np.isnan(known[row, self.prior.names.index(n)])]
+        where = self.words(lam[row, int(np.argmax(outside[row]))])
+        if at_every_setting and unknown:
+            where = f"every {' and '.join(unknown)}"
+        return f"the point {named} lies outside of the domain{where and ' at ' + where}"
+
     def _level(self, at: Mapping[str, Any], xp: ModuleType) -> Any:
         wrapped = {
             name: low + xp.mod(at[name] - low, high - low)
             for name, (low, high) in self._periods().items()
         }
         return self.shape.level({**at, **wrapped}, xp)
+
+    def wrapped(self, points: np.ndarray) -> np.ndarray:
+        """Points (n, dim) with periodic coordinates brought into their ranges."""
+        points = points.copy()
+        for name, (low, high) in self._periods().items():
+            column = self.names.index(name)
+            points[:, column] = low + np.mod(points[:, column] - low, high - low)
+        return points
 
     def _periods(self) -> dict[str, tuple[float, float]]:
         return {name: self.ranges[name] for name in self.periodic}
@@ -286,7 +319,7 @@ class Region:
         parameters: ArrayLike | None = None,
     ) -> Float[Array, "num dim"]:
         """Draw num independent uniform points at parameters (p,) or (num, p); traceable."""
-        lam = self._rows(jnp.asarray(self._given(parameters), dtype), num, jnp)
+        lam = self._rows(jnp.asarray(self.given(parameters), dtype), num, jnp)
         tries, unit_dim = self._tries(face), self.unit_dim(face)
 
         def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -315,7 +348,7 @@ class Region:
         parameters: ArrayLike | None = None,
     ) -> Float[np.ndarray, "num dim"]:
         """Scrambled Sobol points, inside or on the boundary, at parameters (p,) or (num, p)."""
-        lam = self._rows(np.asarray(self._given(parameters), float), num, np)
+        lam = self._rows(np.asarray(self.given(parameters), float), num, np)
         return self.place(unit_sobol(num, self.unit_dim(face), seed), lam, face, seed)
 
     def place(
@@ -370,7 +403,8 @@ class Region:
 
     # Candidates
 
-    def _given(self, parameters: ArrayLike | None) -> Any:
+    def given(self, parameters: ArrayLike | None) -> Any:
+        """The parameters, or any where the shape does not depend on them."""
         if parameters is not None:
             return parameters
         if self.moves:

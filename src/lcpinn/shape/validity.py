@@ -30,6 +30,9 @@ def check(region: Region, labels: Labels) -> None:
             raise LcpinnError(f"{reason}{_at(region, setting)}") from None
     _check_extent(region, settings)
     for node in _nodes(region.shape):
+        if not node.parts and not node.periodic:
+            _check_walls(region, node, _label(node, labels), settings)
+    for node in _nodes(region.shape):
         if isinstance(node, Difference):
             for hole in _members(node.right):
                 _check_hole(region, node.left, hole, _label(hole, labels), settings)
@@ -62,6 +65,22 @@ def _check_extent(region: Region, settings: np.ndarray) -> None:
         if np.any(width <= 0):
             bad = settings[np.flatnonzero(width <= 0)[0]]
             raise LcpinnError(f"the domain {region!r} is empty{_at(region, bad)}")
+
+
+def _check_walls(region: Region, shape: Shape, label: str, settings: np.ndarray) -> None:
+    """Along a periodic coordinate nothing reaches across the ends of its range."""
+    extent = shape.extent(region._named(None, settings, np), np)
+    for name in (n for n in shape.names if n in region.periodic):
+        first, last = region.ranges[name]
+        low, high = (np.broadcast_to(end, len(settings)) for end in extent[name])
+        slack = GAP * (last - first)
+        across = (low < first + slack) | (high > last - slack)
+        if np.any(across):
+            where = _at(region, settings[np.argmax(across)])
+            raise LcpinnError(
+                f"{label} reaches across an end of the periodic coordinate {name}{where}: begin "
+                f"its range, ({first:g}, {last:g}), elsewhere"
+            )
 
 
 def _nodes(shape: Shape) -> list[Shape]:

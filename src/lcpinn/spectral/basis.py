@@ -136,11 +136,7 @@ class TensorBasis:
 
     def resized(self, coefficients: np.ndarray, other: TensorBasis) -> np.ndarray:
         """The coefficients (outputs, size) in another basis, cut or padded with zeros."""
-        old = coefficients.reshape(-1, *self.shape)
-        new = np.zeros((len(old), *other.shape))
-        common = tuple(slice(min(a, b)) for a, b in zip(self.shape, other.shape, strict=True))
-        new[(slice(None), *common)] = old[(slice(None), *common)]
-        return new.reshape(len(old), -1)
+        return padded(coefficients, self.shape, other.shape)
 
     def tails(self, coefficients: np.ndarray) -> list[float]:
         """Along each axis, the share of its last coefficients in an expansion (outputs, size)."""
@@ -151,9 +147,28 @@ class TensorBasis:
             for i, num in enumerate(self.shape)
         ]  # fmt: skip
 
+    def last(self, functions: np.ndarray) -> np.ndarray:
+        """The last coefficients along any axis of several expansions: (k, f) of (o, size, f)."""
+        num = functions.shape[2]
+        tensor = functions.reshape(len(functions), *self.shape, num)
+        tails = [
+            np.take(tensor, range(n - tail_length(n), n), axis=1 + i).reshape(-1, num)
+            for i, n in enumerate(self.shape)
+        ]
+        return np.concatenate(tails)
+
 
 def tail_length(num: int) -> int:
     return min(num, max(2, num // TAIL))
+
+
+def padded(coefficients: np.ndarray, shape: Sequence[int], other: Sequence[int]) -> np.ndarray:
+    """Tensors (k, size) of one shape as those of another, cut or padded with zeros."""
+    old = coefficients.reshape(-1, *shape)
+    new = np.zeros((len(old), *other))
+    common = tuple(slice(min(a, b)) for a, b in zip(shape, other, strict=True))
+    new[(slice(None), *common)] = old[(slice(None), *common)]
+    return new.reshape(len(old), -1)
 
 
 class Bounded(Protocol):

@@ -18,6 +18,7 @@ import numpy as np
 from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.quadrature import tensor
 from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.frame import Basis
 from lcpinn.term import Term
 
 
@@ -96,7 +97,7 @@ def apply_axes(tables: Sequence[np.ndarray], coefficients: np.ndarray) -> np.nda
 class ScatteredPoints:
     """Points in no order, such as those inside a shape or on its boundary."""
 
-    basis: TensorBasis
+    basis: Basis
     points: np.ndarray
     orders: Orders
     term: Term

@@ -27,9 +27,10 @@ from lcpinn.domain import Box, Face, Part
 from lcpinn.family import Family
 from lcpinn.jet import Orders
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis, basis_on, tail_length
+from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import Basis
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import faces_of, outflow_sides
@@ -52,7 +53,7 @@ COMPROMISED = 1e-3  # as RESOLVED, of what least squares finds where terms contr
 class NullSpace:
     """Resolved functions that no row sees, smooth first: coefficients (n, outputs, size)."""
 
-    basis: TensorBasis
+    basis: Basis
     coefficients: np.ndarray
 
     def __len__(self) -> int:
@@ -138,7 +139,7 @@ def compromise(blocks: Sequence[LinearisedRows]) -> LeastSquares:
 
 
 def null_space(
-    blocks: Sequence[LinearisedRows], basis: TensorBasis, points: np.ndarray, num_outputs: int
+    blocks: Sequence[LinearisedRows], basis: Basis, points: np.ndarray, num_outputs: int
 ) -> NullSpace:
     """The resolved functions that no row sees and that do not vanish at points (n, dim) inside."""
     weights = [unit_weights(block, uniform=False).reshape(-1, 1) for block in blocks]
@@ -164,17 +165,12 @@ def null_space(
     return _smooth(basis, functions.reshape(num_outputs, basis.size, -1))
 
 
-def _smooth(basis: TensorBasis, functions: np.ndarray) -> NullSpace:
+def _smooth(basis: Basis, functions: np.ndarray) -> NullSpace:
     """The span of functions (outputs, size, functions) as far as it is resolved, smooth first."""
     num = functions.shape[2]
     if num == 0:
         return NullSpace(basis, np.zeros((0, len(functions), basis.size)))
-    tensor = functions.reshape(len(functions), *basis.shape, num)
-    tails = [
-        np.take(tensor, range(n - tail_length(n), n), axis=1 + i).reshape(-1, num)
-        for i, n in enumerate(basis.shape)
-    ]
-    _, some, turn = np.linalg.svd(np.concatenate(tails))
+    _, some, turn = np.linalg.svd(basis.last(functions))
     sizes = np.concatenate([some, np.zeros(num - len(some))])
     resolved = np.flatnonzero(sizes <= RESOLVED)[::-1]
     return NullSpace(basis, np.moveaxis(functions @ turn[resolved].T, 2, 0))
@@ -286,6 +282,7 @@ class _Examination:
         names, dim = self.family.domain.names, self.family.domain.dim
         if not isinstance(self.family.domain, Box):
             return self._levels_on_region(space)
+        assert isinstance(space.basis, TensorBasis)
         tensor = space.coefficients.reshape(-1, len(self.family.outputs), *space.basis.shape)
         spatial = [i for i in range(dim) if names[i] != "t"]
         along_choices = [tuple(range(dim)), tuple(spatial)]

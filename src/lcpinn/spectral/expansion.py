@@ -12,12 +12,14 @@ from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
+from lcpinn.spectral.frame import Basis, frame_on, scattered
 from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
 from lcpinn.term import Term
 
 INSIDE, RIM = 3, 6  # scattered points for each function inside, and for each along an axis
+EVEN = 2048  # scattered points for norms over a region
 CHECKS = 128  # scattered points, between those of the grid
 
 
@@ -38,8 +40,18 @@ class Expansion:
     ):
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
         self.parameters, self.on_box = parameters, isinstance(self.family.domain, Box)
-        self.basis: TensorBasis = basis_on(self.family.domain, sizes)
+        domain = self.family.domain
+        self.basis: Basis = (
+            basis_on(domain, sizes) if isinstance(domain, Box)
+            else frame_on(domain, sizes, parameters)
+        )  # fmt: skip
         self._outflow_sides: list[tuple[str, float]] | None = None
+
+    @property
+    def _tensor(self) -> TensorBasis:
+        """The functions of a box."""
+        assert isinstance(self.basis, TensorBasis)
+        return self.basis
 
     @cached_property
     def grids(self) -> list[TensorGrid | ScatteredPoints]:
@@ -54,14 +66,16 @@ class Expansion:
                     continue
                 assert face is None or isinstance(face, Face)
                 fixed = {} if face is None else {names.index(face.name): face.value}
-                grids.append(TensorGrid(self.basis, fixed, orders, term))
+                grids.append(TensorGrid(self._tensor, fixed, orders, term))
         return grids
 
     def _scattered(self, face: Face | Part | None) -> np.ndarray:
         """More points than functions, inside or on a part of the boundary."""
-        dim = len(self.sizes)
-        num = INSIDE * self.basis.size if face is None else RIM * max(self.sizes) ** (dim - 1)
         domain: Any = self.family.domain  # a region, which takes parts of its boundary
+        if face is None:
+            return scattered(domain, self.basis, INSIDE, domain.given(self.parameters))
+        pieces = len(face.surfaces) if isinstance(face, Part) else 1  # each may be a hole's rim
+        num = RIM * max(self.sizes) ** (len(self.sizes) - 1) * pieces
         return domain.sobol(num, seed=11, face=face, parameters=self.parameters)
 
     @cached_property
@@ -69,8 +83,10 @@ class Expansion:
         """Points for norms over the domain."""
         orders, term = zeroth(len(self.sizes)), self.terms.terms[0]
         if self.on_box:
-            return TensorGrid(self.basis, {}, orders, term)
-        return ScatteredPoints(self.basis, self._scattered(None), orders, term)
+            return TensorGrid(self._tensor, {}, orders, term)
+        domain: Any = self.family.domain
+        points = domain.sobol(EVEN, seed=13, parameters=self.parameters)
+        return ScatteredPoints(self.basis, points, orders, term)
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -106,7 +122,7 @@ class Expansion:
             coordinate = self.family.domain.names.index(name)
             normal = tuple(int(i == coordinate) for i in range(dim))
             orders = Orders.closure([normal], dim)
-            grid = TensorGrid(self.basis, {coordinate: end}, orders, self.terms.interior[0])
+            grid = TensorGrid(self._tensor, {coordinate: end}, orders, self.terms.interior[0])
             series = grid.series(coefficients)[orders.indices.index(normal)]
             highest = self.terms.highest_orders(coordinate)
             which = [o for o, order in enumerate(highest) if order > 1]
@@ -154,17 +170,20 @@ class Expansion:
         ratio = self.mean_square(error) / np.where(sizes > 0, sizes, 1)
         return float(np.sqrt(np.max(ratio)))
 
-    def share_left_between(self, at: Linearisation, coefficients: np.ndarray) -> float:
+    def share_left_between(
+        self, at: Linearisation, coefficients: np.ndarray, least: float = 1e-12
+    ) -> float:
         """The share of the interior residual that is left at points in no regular order.
 
-        What oscillates between the points of a grid can look smooth on it.
+        What oscillates between the points of a grid can look smooth on it. A residual below `least`
+        counts as that: of a homogeneous equation about zero there is none to take a share of.
         """
         points = self.family.domain.sobol(CHECKS, seed=5, parameters=at.parameters)
         parts = [self._left(at, coefficients, term, points) for term in self.terms.interior]
         whole, left = (
             float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)
         )
-        return left / (whole + 1e-12)
+        return left / (whole + least)
 
     def _left(
         self, at: Linearisation, coefficients: np.ndarray, term: Term, points: np.ndarray

@@ -17,9 +17,9 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.frame import resized
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
@@ -30,9 +30,10 @@ from lcpinn.threads import blas_threads
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
 MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
-MOST_IN_FRAME = 1200  # of a region that is no box, where the matrix is written out
+MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
+LEFT = 1e-2  # the share of the residual that may be left between the points
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
 USEFUL = 1e-3  # an error above which a solution is none
 FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
@@ -206,7 +207,7 @@ class Solver:
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
-            guess = expansion.basis.resized(coefficients, following.basis)
+            guess = resized(coefficients, expansion.basis, following.basis)
             finer = self._level(
                 following, newton(following, self.at, guess, deadline=self.deadline)
             )
@@ -263,7 +264,11 @@ class Solver:
         tails = expansion.basis.tails(coefficients)
         if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
             return False  # the coefficients of a frame are not unique, and need not decay
-        return expansion.share_left_between(self.at, coefficients) < max(1e-2, self.tolerance)
+        # Rows have the size of the functions: what they leave is in the units of the solution.
+        values = expansion.values(coefficients) + self.at.values(expansion.inside.points)
+        small = self.tolerance * float(np.sqrt(np.min(expansion.mean_square(values)))) / LEFT
+        left = expansion.share_left_between(self.at, coefficients, small + 1e-12)
+        return left < max(LEFT, self.tolerance)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
         """More functions along coordinates whose coefficients have not decayed; or along all."""
@@ -298,7 +303,7 @@ class Solver:
 
     def _of(self, best: Resolved) -> NumericalSolution:
         error, expansion, coefficients, why = best
-        basis: TensorBasis = expansion.basis
+        basis = expansion.basis
         orders = zeroth(self.family.domain.dim)
 
         def values(points: np.ndarray) -> np.ndarray:

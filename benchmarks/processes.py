@@ -1,0 +1,105 @@
+"""Trainings in fresh processes, several at once, each on cores of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 2  # cores of a training that shares the machine with others
+
+Job = TypeVar("Job")
+Run = TypeVar("Run")
+
+
+def core_slots(jobs: int) -> list[list[int]]:
+    """Two cores for each training that runs at once; one by itself stays where it is."""
+    if jobs < 1:
+        sys.exit("--jobs must be at least 1")
+    if jobs == 1:
+        return [[]]
+    if not hasattr(os, "sched_getaffinity") or shutil.which("taskset") is None:
+        sys.exit("--jobs needs taskset, to give every training cores of its own")
+    cores = sorted(os.sched_getaffinity(0))
+    if WIDTH * jobs > len(cores):
+        sys.exit(f"--jobs {jobs} needs {WIDTH * jobs} cores; there are {len(cores)}")
+    return [cores[WIDTH * i : WIDTH * (i + 1)] for i in range(jobs)]
+
+
+def as_they_end(
+    run: Callable[[Job, list[int]], Run], jobs: Sequence[Job], slots: list[list[int]]
+) -> Iterator[Run]:
+    """What `run` makes of every job, as soon as it is done; as many at once as there are slots."""
+    free: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+    for slot in slots:
+        free.put(slot)
+
+    def one(job: Job) -> Run:
+        slot = free.get()
+        try:
+            return run(job, slot)
+        finally:
+            free.put(slot)
+
+    with ThreadPoolExecutor(len(slots)) as pool:
+        tasks = [pool.submit(one, job) for job in jobs]
+        try:
+            for task in as_completed(tasks):
+                yield task.result()
+        except BaseException:  # interrupted: what has not begun need not
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def python_in_fresh_process(
+    code: str, *arguments: str, cores: list[int], cache: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code on some cores, any where none are named; `cache` is for its programs."""
+    pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    if cache is not None:
+        environment |= {
+            "JAX_COMPILATION_CACHE_DIR": cache,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+            "CUDA_CACHE_PATH": f"{cache}-cuda",
+        }
+    command = [*pinned, sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]:
+    """Where the numbers come from; JAX in this process would hold most of a GPU's memory."""
+    code = (
+        "import json, jax; from benchmarks.stamp import stamp; "
+        "print(json.dumps({**stamp(0), 'platform': jax.default_backend()}))"
+    )
+    done = python_in_fresh_process(code, cores=cores)
+    if done.returncode:
+        sys.exit(f"JAX does not start:\n{done.stderr[-2000:]}")
+    made = json.loads(done.stdout.splitlines()[-1])
+    made.pop("seed")
+    return {**made, "seeds": seeds}
+
+
+def among(known: Collection[str], noun: str) -> Callable[[str], list[str]]:
+    """Names with commas between them, for an option; each of them has to be known."""
+
+    def read(text: str) -> list[str]:
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"no {noun} {name!r} here; there are {', '.join(known)}"
+                )
+        return text.split(",")
+
+    return read

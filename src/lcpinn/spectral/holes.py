@@ -1,0 +1,248 @@
+"""Functions that are singular in the holes of a region.
+
+What solves an elliptic equation between holes is a sum of functions, one regular inside of the
+rim around all and, for each hole, one regular outside of it (for analytic functions Laurent's
+theorem; Vekua 1967 for others). With z = (x + iy - c) / a for a hole of radius a about c, the
+functions
+
+    z^-m |z|^2j,    log|z| z^m |z|^2j    and in three dimensions    ξ^α / |x|,  |x|² ξ^α / |x|
+
+with ξ = x / |x|² (Kelvin's transform) have their singularities where the solution has them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lcpinn.jet import Orders, product_table
+from lcpinn.quadrature import unit_sobol
+from lcpinn.shape import Ball, Region, Shape
+from lcpinn.shape.combination import Difference, Union
+from lcpinn.shape.quantity import Named
+
+LOGARITHMIC = 4  # the highest degree of what multiplies a logarithm
+CANDIDATES = 512  # points among which the middle of a hole is looked for
+
+
+# -- Holes -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A place outside of the domain that it surrounds: coordinates, centre, least radius.
+
+    With a `period` it is there again and again, along the first of two coordinates.
+    """
+
+    coordinates: tuple[int, ...]
+    centre: tuple[float, ...]
+    radius: float
+    period: float | None = None
+
+
+def holes_of(region: Region, parameters: np.ndarray) -> tuple[Hole, ...]:
+    """Everything that is taken out of something, at one setting (p,)."""
+    at = dict(zip(region.prior.names, map(float, parameters), strict=True))
+    members = [m for node in _nodes(region.shape) if isinstance(node, Difference)
+               for m in _members(node.right)]  # fmt: skip
+    holes = [_hole(region, member, at, parameters) for member in dict.fromkeys(members)]
+    return tuple(hole for hole in holes if hole is not None)
+
+
+def _nodes(shape: Shape) -> Iterator[Shape]:
+    yield shape
+    for part in shape.parts:
+        yield from _nodes(part)
+
+
+def _members(shape: Shape) -> list[Shape]:
+    """The holes that are taken out: those of a union one by one."""
+    if isinstance(shape, Union):
+        return [member for part in shape.parts for member in _members(part)]
+    return [shape]
+
+
+def _hole(region: Region, shape: Shape, at: Named, parameters: np.ndarray) -> Hole | None:
+    """Where a shape's functions are singular; None where that would be inside of the domain."""
+    periodic = [name for name in shape.names if name in region.periodic]
+    if (shape.dim, len(periodic)) not in ((2, 0), (2, 1), (3, 0)):
+        return None
+    if isinstance(shape, Ball):
+        centre = np.array([float(value(at, np)) for _, value in shape.centre])
+        radius = float(shape.radius(at, np))
+    else:
+        centre, radius = _deepest(shape, at)
+    coordinates = [region.names.index(name) for name in shape.names]
+    middle = np.array([(low + high) / 2 for low, high in region.box_at(parameters).ranges.values()])
+    middle[coordinates] = centre
+    if radius <= 0 or region.level_at(middle, parameters) <= 0:
+        return None
+    order, period = np.arange(shape.dim), None
+    if periodic:
+        first = shape.names.index(periodic[0])
+        order, period = np.array([first, 1 - first]), float(np.ptp(region.ranges[periodic[0]]))
+    places = tuple(int(coordinates[i]) for i in order)
+    return Hole(places, tuple(map(float, centre[order])), radius, period)
+
+
+def _deepest(shape: Shape, at: Named) -> tuple[np.ndarray, float]:
+    """The point inside that is farthest from the rim, about, and its distance from it."""
+    extent = shape.extent(at, np)
+    low, high = (np.array([float(extent[name][i]) for name in shape.names]) for i in (0, 1))
+    inside = low + (high - low) * unit_sobol(CANDIDATES, shape.dim, 3)
+    inside = inside[np.asarray(shape.level({**at, **_columns(shape, inside)}, np)) < 0]
+    rims = [s.points(unit_sobol(CANDIDATES, s.unit_dim, 5), at, np) for s in shape.surfaces]
+    rim = np.concatenate([np.stack([one[name] for name in shape.names], -1) for one in rims])
+    rim = rim[np.isfinite(rim).all(axis=1)]
+    if not len(inside) or not len(rim):
+        return low, 0.0
+    distances = np.linalg.norm(inside[:, None] - rim, axis=2).min(axis=1)
+    return inside[np.argmax(distances)], float(distances.max())
+
+
+def _columns(shape: Shape, points: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: points[:, i] for i, name in enumerate(shape.names)}
+
+
+# -- Their functions -------------------------------------------------------------------------------
+
+
+class Taylor:
+    """Arithmetic of Taylor coefficients (s, n), NumPy's and complex, over one set of orders."""
+
+    def __init__(self, orders: Orders):
+        self.orders, self._table = orders, product_table(orders)
+
+    def coordinate(self, x: np.ndarray, coordinate: int, slope: complex) -> np.ndarray:
+        """Values of something linear in one coordinate."""
+        series = np.zeros((len(self.orders), len(x)), np.result_type(x, type(slope)))
+        series[0] = x
+        for s, index in enumerate(self.orders.indices):
+            if sum(index) == 1 and index[coordinate] == 1:
+                series[s] = slope
+        return series
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.stack([sum(a[i] * b[j] for i, j in pairs) for pairs in self._table])
+
+    def compose(self, series: np.ndarray, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """f(series), for the Taylor coefficients of f at its values, one for each degree."""
+        rest = series.copy()
+        rest[0] = 0.0
+        total = np.zeros_like(series)
+        total[0] = coefficients[-1]
+        for coefficient in coefficients[-2::-1]:  # Horner's rule
+            total = self.product(total, rest)
+            total[0] += coefficient
+        return total
+
+    def power(self, series: np.ndarray, exponent: float) -> np.ndarray:
+        value, factor, coefficients = series[0], 1.0, []
+        for k in range(self.orders.degree + 1):
+            coefficients.append(factor * value ** (exponent - k))
+            factor *= (exponent - k) / (k + 1)
+        return self.compose(series, coefficients)
+
+    def log(self, series: np.ndarray) -> np.ndarray:
+        value = series[0]
+        powers = [-((-1.0 / value) ** k) / k for k in range(1, self.orders.degree + 1)]
+        return self.compose(series, [np.log(value), *powers])
+
+
+def round_modes(
+    hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders
+) -> np.ndarray:
+    """Functions (k, s, n) of a hole in two coordinates, up to an angular frequency.
+
+    `powers` counts the even powers of |z| beside z^-m, to either side. Functions with a logarithm
+    come first, the others by their frequency: fewer functions are the first of more.
+    """
+    taylor = Taylor(orders)
+    z, inverse, square = _planar(taylor, hole, points)
+    shrinking = taylor.power(square, -1.0)
+    modes: list[np.ndarray] = []
+
+    def extend(mode: np.ndarray, factor: np.ndarray, num: int, m: int) -> None:
+        for _ in range(num):
+            modes.extend([mode.real, mode.imag] if m else [mode.real])
+            mode = taylor.product(mode, factor)
+
+    power = (taylor.log(square) / 2).astype(complex)
+    for m in range(LOGARITHMIC + 1):
+        extend(power, square, (LOGARITHMIC - m) // 2 + 1, m)
+        power = taylor.product(power, z)
+    power = inverse
+    extend(shrinking.astype(complex), shrinking, powers, 0)
+    for m in range(1, degree + 1):
+        extend(power, shrinking, powers + 1, m)
+        extend(taylor.product(power, square), square, min(powers, m - 1), m)
+        power = taylor.product(power, inverse)
+    return np.stack(modes)
+
+
+def _planar(
+    taylor: Taylor, hole: Hole, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """z, 1 / z and |z|², or periodic functions that are like them at every copy of the hole.
+
+    With θ = 2 π a z / L for the period L those are sin θ, cot(θ / 2) and 2 |1 - cos θ|, up to
+    factors: sin θ is zero half a period away, too, and its inverse would have a pole there.
+    """
+    (i, j), (cx, cy), a = hole.coordinates, hole.centre, hole.radius
+    z = taylor.coordinate((points[:, i] - cx + 1j * (points[:, j] - cy)) / a, i, 1 / a)
+    z = z + taylor.coordinate(np.zeros(len(points)), j, 1j / a)
+    if hole.period is None:
+        return z, taylor.power(z, -1.0), taylor.product(z, z.conj()).real
+    wave = 2 * np.pi * a / hole.period
+    degrees = range(taylor.orders.degree + 1)
+    quarter = [np.sin(wave * z[0] + k * np.pi / 2) for k in range(4)]  # sine and its derivatives
+    factors = [wave**k / math.factorial(k) for k in degrees]
+    sine = taylor.compose(z, [factors[k] * quarter[k % 4] for k in degrees])
+    rest = taylor.compose(z, [-factors[k] * quarter[(k + 1) % 4] for k in degrees])
+    rest[0] += 1.0  # 1 - cos
+    inverse = wave / 2 * taylor.product(sine, taylor.power(rest, -1.0))
+    modulus = taylor.power(taylor.product(rest, rest.conj()).real, 0.5)
+    return sine / wave, inverse, 2 * modulus / wave**2
+
+
+def solid_modes(
+    hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders
+) -> np.ndarray:
+    """Functions (k, s, n) of a hole in three coordinates: Kelvin's transforms of monomials.
+
+    `powers` counts the even powers of |x| beside; the order is as in two coordinates.
+    """
+    taylor = Taylor(orders)
+    offsets = [
+        taylor.coordinate((points[:, i] - c) / hole.radius, i, 1 / hole.radius)
+        for i, c in zip(hole.coordinates, hole.centre, strict=True)
+    ]
+    square = np.sum([taylor.product(x, x) for x in offsets], axis=0)
+    potential, shrinking = taylor.power(square, -0.5), taylor.power(square, -1.0)
+    inverted = [taylor.product(x, shrinking) for x in offsets]
+    modes = [mode for same in _monomials(taylor, offsets, potential, 2) for mode in same]
+    for same in _monomials(taylor, inverted, potential, degree)[1:]:
+        for _ in range(powers + 1):
+            modes += same
+            same = [taylor.product(mode, square) for mode in same]
+    return np.stack(modes)
+
+
+def _monomials(
+    taylor: Taylor, factors: Sequence[np.ndarray], first: np.ndarray, degree: int
+) -> list[list[np.ndarray]]:
+    """All products of `first` with factors, for each degree up to the given one."""
+    products = [{(0,) * len(factors): first}]
+    for _ in range(degree):
+        following: dict[tuple[int, ...], np.ndarray] = {}
+        for (index, product), axis in itertools.product(products[-1].items(), range(len(factors))):
+            raised = tuple(n + (k == axis) for k, n in enumerate(index))
+            if raised not in following:
+                following[raised] = taylor.product(product, factors[axis])
+        products.append(following)
+    return [list(same.values()) for same in products]
