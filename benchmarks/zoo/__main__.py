@@ -19,10 +19,10 @@ import queue
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.zoo import CLASSES, ZOO
 from benchmarks.zoo.picture import draw
@@ -32,6 +32,7 @@ from benchmarks.zoo.training import train_in_fresh_process as train
 from lcpinn.files import read_json, write_json
 
 Result = dict[str, Any]
+T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _asked(given)
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
     pending = [(n, s) for s in given.seeds for n in _chosen(given) if (n, s) not in known]
-    for run in _trained(pending, asked, slots):
+    job = lambda name, seed, slot: train(name, seed, asked, slot)
+    for run in in_slots(job, pending, slots):
         _put(result, run)
         print(_line(run), flush=True)
         if given.out is not None:
@@ -121,21 +123,23 @@ def core_slots(jobs: int) -> list[list[int]]:
     return [cores[WIDTH * i : WIDTH * (i + 1)] for i in range(jobs)]
 
 
-def _trained(pending: list[tuple[str, int]], asked: Asked, slots: list[list[int]]) -> Iterator[Run]:
-    """Every run as soon as it is done, as many at once as there are slots."""
+def in_slots(
+    job: Callable[..., T], pending: Sequence[tuple[Any, ...]], slots: list[list[int]]
+) -> Iterator[T]:
+    """Every job(*arguments, cores) as soon as it is done, as many at once as there are slots."""
     free: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
     for slot in slots:
         free.put(slot)
 
-    def one(name: str, seed: int) -> Run:
+    def one(*arguments: Any) -> T:
         slot = free.get()
         try:
-            return train(name, seed, asked, slot)
+            return job(*arguments, slot)
         finally:
             free.put(slot)
 
     with ThreadPoolExecutor(len(slots)) as pool:
-        tasks = [pool.submit(one, *job) for job in pending]
+        tasks = [pool.submit(one, *arguments) for arguments in pending]
         try:
             for task in as_completed(tasks):
                 yield task.result()

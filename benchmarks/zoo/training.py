@@ -41,7 +41,7 @@ def train_in_fresh_process(name: str, seed: int, asked: Asked, cores: list[int])
     with tempfile.TemporaryDirectory() as folder:
         job = {"family": name, "seed": seed, "out": f"{folder}/run", **asked}
         code = "from benchmarks.zoo.training import train_here; train_here()"
-        done = _python(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
+        done = fresh_python(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
     if done.returncode:
         reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
         return {**kept, "failed": reason}
@@ -54,7 +54,7 @@ def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]
         "import json, jax; from benchmarks.stamp import stamp; "
         "print(json.dumps({**stamp(0), 'platform': jax.default_backend()}))"
     )
-    done = _python(code, cores=cores)
+    done = fresh_python(code, cores=cores)
     if done.returncode:
         sys.exit(f"JAX does not start:\n{done.stderr[-2000:]}")
     made = json.loads(done.stdout.splitlines()[-1])
@@ -62,9 +62,10 @@ def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]
     return {**made, "seeds": seeds}
 
 
-def _python(
+def fresh_python(
     code: str, *arguments: str, cores: list[int], cache: str | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, pinned to these cores, with an empty cache of programs."""
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
