@@ -20,14 +20,16 @@ from numpy.polynomial import chebyshev
 from lcpinn.cache import cached
 
 VISCOSITY = 0.01
-SIZE = 30  # functions along each coordinate
-VERSION = 1
+# Functions along each coordinate, up to an amplitude of the lid: layers along walls get thinner.
+SIZES = {4.0: 24, 8.0: 30, 16.0: 36, np.inf: 42}
+VERSION = 2
+GENTLE = 4.0  # an amplitude up to which Newton's method may begin at rest
 STEPS = 20  # of Newton's method, at most
-SETTLED = 1e-8  # of the coefficients
+SETTLED = 1e-7  # of the coefficients
 
 
 class Flow(NamedTuple):
-    """Coefficients of the smooth parts, (SIZE, SIZE) each, and the lid's amplitude."""
+    """Coefficients of the smooth parts, (size, size) each, and the lid's amplitude."""
 
     stream: np.ndarray
     pressure: np.ndarray
@@ -51,7 +53,8 @@ def cavity(a: float) -> Flow:
 
 
 @lru_cache(maxsize=16)
-def _cavity(a: float, size: int = SIZE) -> Flow:
+def _cavity(a: float, size: int | None = None) -> Flow:
+    size = size or next(size for most, size in SIZES.items() if a <= most)
     arrays = cached("pinnacle-cavity", VERSION, {"a": a, "size": size}, lambda: _solve(a, size))
     return Flow(arrays["stream"], arrays["pressure"], a)
 
@@ -101,17 +104,21 @@ def _basis(x: np.ndarray, size: int, order: int) -> list[np.ndarray]:
 
 
 def _solve(a: float, size: int) -> dict[str, np.ndarray]:
-    """Newton's method from the solution of a gentler lid, or from Stokes' flow."""
+    """Newton's method from the solution of half the amplitude, or from rest."""
     system = _System(size)
-    stream = np.zeros(size**2)
-    for step in [a / 2**n for n in range(int(np.ceil(np.log2(max(a, 2)))) - 1, -1, -1)]:
-        for _ in range(STEPS):
-            correction = system.newton(stream, step)
-            stream = stream + correction
-            if np.linalg.norm(correction) < SETTLED * np.linalg.norm(stream):
-                break
-        else:
-            raise RuntimeError(f"the cavity's flow for a = {step} has not settled")
+    stream = np.zeros((size, size))
+    if a > GENTLE:
+        gentler = _cavity(a / 2).stream
+        kept = min(size, len(gentler))
+        stream[:kept, :kept] = 2 * gentler[:kept, :kept]
+    stream = stream.ravel()
+    for _ in range(STEPS):
+        correction = system.newton(stream, a)
+        stream = stream + correction
+        if np.linalg.norm(correction) < SETTLED * np.linalg.norm(stream):
+            break
+    else:
+        raise RuntimeError(f"the cavity's flow for a = {a} has not settled")
     pressure = system.pressure(stream, a)
     return {"stream": stream.reshape(size, size), "pressure": pressure.reshape(size, size)}
 
