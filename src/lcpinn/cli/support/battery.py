@@ -209,7 +209,7 @@ def _traces(bench: _Bench) -> str:
     family, inside = bench.family, bench.probed["inside"]
     for where, terms in family.groups.items():
         points, orders = bench.inside[where], family.orders(terms)
-        for term, row in itertools.product(terms, (0, 1)):
+        for term, row in itertools.product(terms, range(min(2, len(points.parameters)))):
             one = term.residual(
                 jnp.asarray(inside["series"][where][:, row, 0]),
                 orders,

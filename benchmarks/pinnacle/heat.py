@@ -1,0 +1,89 @@
+"""Heat 2d-MS and Heat-P, Heat 2d-VC: many wavelengths, and a rough medium."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+import lcpinn as lc
+from benchmarks.pinnacle.published import heat_conductivity_signs
+from benchmarks.pinnacle.reference import finite_volume
+
+
+class Waves2d(lc.Family):
+    """u_t = u_xx/(500π)² + u_yy/π², u = sin(nπx) sin(πy) at the start, for every n.
+
+    Heat 2d-MS has n = 20, Heat-P n = 5, 10, 20, 40. Where n is no whole number u does not vanish at
+    x = 1, but follows the wave. The network sees n x in place of x.
+    """
+
+    domain = lc.Box(t=(0.0, 5.0), x=(0.0, 1.0), y=(0.0, 1.0))
+    parameters = lc.LogUniform(n=(5.0, 40.0))
+    evaluation = lc.Evaluation(
+        {"t": 11, "x": 201, "y": 11}, {"n": (5.0, 10.0, 20.0, 40.0)}, dense=61
+    )
+
+    def features(self, t, x, y, n):
+        return 0.4 * t - 1, 2 * x - 1, 2 * y - 1, n * (x - 0.5)
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy):
+        return u_t - u_xx / (500 * jnp.pi) ** 2 - u_yy / jnp.pi**2
+
+    @lc.on(t=0.0)
+    def start(self, u, x, y, n):
+        return u - jnp.sin(n * jnp.pi * x) * jnp.sin(jnp.pi * y)
+
+    @lc.on(x=(0.0, 1.0))
+    def ends(self, u, t, x, y, n):
+        return u - self.exact(t, x, y, n)
+
+    @lc.on(y=(0.0, 1.0))
+    def sides(self, u):
+        return u
+
+    def exact(self, t, x, y, n):
+        decay = jnp.exp(-(1 + (n / 500) ** 2) * t)
+        return jnp.sin(n * jnp.pi * x) * jnp.sin(jnp.pi * y) * decay
+
+
+class TwoMedia(lc.Family):
+    """u_t + ∇·q = f, q = -a ∇u: heat in a medium that conducts well (c) here and ill (1) there.
+
+    Heat 2d-VC with c = 2, in the form that its reference solves: fluxes q and r are outputs, since
+    they, and not ∇u, are continuous across interfaces. f = 200 sin πx sin 5πy sin πt; u = 0 at the
+    start and on the sides. For every c.
+    """
+
+    domain = lc.Box(t=(0.0, 5.0), x=(0.0, 1.0), y=(0.0, 1.0))
+    parameters = lc.Uniform(c=(1.0, 4.0))
+    outputs = ("u", "q", "r")
+    evaluation = lc.Evaluation({"t": 11, "x": 33, "y": 33}, {"c": (1.0, 2.0, 4.0)}, dense=3)
+
+    def __init__(self) -> None:
+        self.signs = heat_conductivity_signs()
+
+    def conductivity(self, x, y, c):
+        row, column = (jnp.clip(256 * v, 0, 255).astype(int) for v in (y, x))
+        return jnp.where(jnp.asarray(self.signs)[row, column], c, 1.0)
+
+    @lc.interior
+    def balance(self, u_t, q_x, r_y, t, x, y):
+        waves = jnp.sin(jnp.pi * x) * jnp.sin(5 * jnp.pi * y)
+        return u_t + q_x + r_y - 200 * waves * jnp.sin(jnp.pi * t)
+
+    @lc.interior
+    def flux(self, q, r, u_x, u_y, x, y, c):
+        a = self.conductivity(x, y, c)
+        return q / a + u_x, r / a + u_y
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+    @lc.on(x=(0.0, 1.0), y=(0.0, 1.0))
+    def sides(self, u):
+        return u
+
+    def reference(self, t, x, y, c):
+        return finite_volume.two_media(np.asarray(self.signs), c)(t, x, y)

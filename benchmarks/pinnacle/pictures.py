@@ -1,0 +1,83 @@
+"""Pictures of what was solved, drawn from the trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import lcpinn as lc
+from benchmarks.pinnacle.registry import PROBLEMS
+from lcpinn.plot import save
+
+
+def draw_all(models: Path, folder: Path) -> None:
+    """Every picture whose network is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        model = models / f"{name}.safetensors"
+        if model.exists():
+            drawn = draw(lc.load(model, PROBLEMS[name].family()))
+            print(save(drawn, folder / f"pinnacle-{name}.png"))
+
+
+def cavity(solution: lc.Solution) -> Figure:
+    """Speed and streamlines at three settings of the lid."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    grid = np.linspace(0, 1, 101)
+    x, y = np.meshgrid(grid, grid)
+    for axis, a in zip(figure.subplots(1, 3), (2.0, 8.0, 32.0), strict=True):
+        flow = solution(x=x, y=y, a=a)
+        speed = np.hypot(flow["u"], flow["v"])
+        image = axis.pcolormesh(x, y, speed, shading="gouraud")
+        axis.streamplot(grid, grid, flow["u"], flow["v"], color="w", linewidth=0.5, density=1.2,
+                        arrowsize=0.6)  # fmt: skip
+        axis.set(title=f"a = {a:g} (Re = {25 * a:g})", aspect="equal", xticks=[], yticks=[])
+        axis.set(xlim=(0, 1), ylim=(0, 1))
+        figure.colorbar(image, ax=axis, shrink=0.8)
+    return figure
+
+
+def four_holes(solution: lc.Solution) -> Figure:
+    """u at three radii."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    x, y = np.meshgrid(*(np.linspace(-0.5, 0.5, 201),) * 2)
+    for axis, r in zip(figure.subplots(1, 3), (0.05, 0.1, 0.15), strict=True):
+        image = axis.pcolormesh(x, y, solution(x=x, y=y, r=r), shading="nearest", vmin=0, vmax=1)
+        axis.set(title=f"r = {r:g}", aspect="equal", xticks=[], yticks=[])
+    figure.colorbar(image, ax=figure.axes, shrink=0.8)
+    return figure
+
+
+def step(solution: lc.Solution) -> Figure:
+    """Speed and streamlines over the step, at three viscosities."""
+    figure = Figure(figsize=(9, 2.4), layout="constrained")
+    along, up = np.linspace(0, 4, 201), np.linspace(0, 2, 101)
+    x, y = np.meshgrid(along, up)
+    for axis, nu in zip(figure.subplots(1, 3), (0.1, 0.03, 0.01), strict=True):
+        flow = solution(x=x, y=y, nu=nu)
+        axis.pcolormesh(x, y, np.hypot(flow["u"], flow["v"]), shading="nearest")
+        axis.streamplot(along, up, flow["u"], flow["v"], color="w", linewidth=0.5, arrowsize=0.6)
+        axis.set(title=f"ν = {nu:g}", aspect="equal", xticks=[], yticks=[])
+    return figure
+
+
+def seventeen_holes(solution: lc.Solution) -> Figure:
+    """Temperature at three times, for a transfer coefficient of one."""
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    x, y = np.meshgrid(np.linspace(-8, 8, 161), np.linspace(-12, 12, 241))
+    for axis, t in zip(figure.subplots(1, 3), (0.1, 1.0, 3.0), strict=True):
+        image = axis.pcolormesh(x, y, solution(t=t, x=x, y=y, h=1.0), shading="nearest")
+        axis.set(title=f"t = {t:g}", aspect="equal", xticks=[], yticks=[])
+        figure.colorbar(image, ax=axis, shrink=0.8)
+    return figure
+
+
+PICTURES: dict[str, Callable[[lc.Solution], Figure]] = {
+    "cavity-32": cavity,
+    "four-holes": four_holes,
+    "step": step,
+    "seventeen-holes": seventeen_holes,
+}

@@ -1,0 +1,97 @@
+"""One problem, trained in a fresh process on cores of its own, and measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lcpinn as lc
+from benchmarks.pinnacle.metric import measure
+from benchmarks.pinnacle.problem import Problem
+from benchmarks.pinnacle.registry import PROBLEMS
+from benchmarks.stamp import stamp
+from benchmarks.processes import python_in_fresh_process
+
+FACTOR = 3.0  # a verdict of solved may be off by so much
+
+Entry = dict[str, Any]
+
+
+def train_in_fresh_process(name: str, asked: dict[str, Any], cores: list[int]) -> Entry:
+    """The entry as plain data; of a training that failed, the reason under `failed`."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    kept = {**asked, "load": load}
+    with tempfile.TemporaryDirectory() as folder:
+        code = "from benchmarks.pinnacle.training import train_here; train_here()"
+        job = json.dumps({"problem": name, **asked})
+        done = python_in_fresh_process(code, job, cores=cores, cache=f"{folder}/xla")
+    if done.returncode:
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        return {**kept, "failed": reason}
+    return kept | json.loads(done.stdout.splitlines()[-1])
+
+
+def train_here() -> None:
+    """Train, measure, and print the entry as the last line."""
+    job = json.loads(sys.argv[1])
+    problem = PROBLEMS[job["problem"]]
+    warnings.simplefilter("ignore", lc.NotSolvedWarning)  # the verdict is in the entry
+    family, begun = problem.family(), time.perf_counter()
+    how = lc.protocol.fast(family, seconds=job["seconds"])
+    solution = lc.train(family, how, seed=job["seed"], progress=False)
+    spent = time.perf_counter() - begun
+    training = solution.run["training"]
+    if job["models"] is not None:
+        Path(job["models"]).mkdir(parents=True, exist_ok=True)
+        solution.save(Path(job["models"]) / f"{job['problem']}.safetensors")
+    verdict = solution.verdict.to_json()
+    entry = {
+        "equation": (type(family).__doc__ or "").splitlines()[0],
+        "inputs": family.domain.dim + len(family.parameters.free),
+        "ranges": {name: list(ends) for name, ends in family.parameters.ranges.items()},
+        "parameters": solution.num_params,
+        "seconds_spent": {**training["seconds"], "total": spent},
+        "stopped": training["stopped"],
+        **measured(solution, problem),
+        "verdict": verdict,
+        "stamp": stamp(job["seed"]),
+    }
+    entry["wrong"] = wrong(verdict, entry["values"], problem.accuracy)
+    print(json.dumps(entry))
+
+
+def measured(solution: lc.Solution, problem: Problem) -> Entry:
+    """Errors at every value, and of every published row their mean beside what was published."""
+    values = [measure(solution, problem, at) for at in problem.settings]
+    rows = []
+    for row in problem.rows:
+        errors = [value["error"] for at in row.at for value in values if value["at"] == dict(at)]
+        mean = float(np.mean(errors))
+        rows.append({
+            "name": row.name, "error": mean, "worst": max(errors), "vanilla": row.vanilla,
+            "best": row.best, "method": row.method, "ratio": row.best / mean,
+        })  # fmt: skip
+    return {"values": values, "rows": rows, "accuracy": problem.accuracy}
+
+
+def wrong(verdict: dict[str, Any], values: list[Entry], accuracy: float) -> bool | None:
+    """Whether it says solved while an error is above three times what it says; None: no answer.
+
+    A verdict judges every output by itself, so the worst of them counts, and an error that is
+    within what the reference is known to is not held against it.
+    """
+    if verdict["solved"] is None:
+        return None
+    if verdict["solved"] is False:
+        return False
+    said = verdict["error"] if verdict["error"] is not None else verdict["tolerance"]
+    worst = max(max(value["outputs"].values()) for value in values)
+    return bool(worst > FACTOR * (said or 0.0) + accuracy)
