@@ -17,8 +17,8 @@ import lcpinn as lc
 from benchmarks.pinnacle.metric import measure
 from benchmarks.pinnacle.problem import Problem
 from benchmarks.pinnacle.registry import PROBLEMS
-from benchmarks.stamp import stamp
 from benchmarks.processes import python_in_fresh_process
+from benchmarks.stamp import stamp
 
 FACTOR = 3.0  # a verdict of solved may be off by so much
 
