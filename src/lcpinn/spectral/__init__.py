@@ -10,8 +10,9 @@ functions that d is expanded in, `holes.py` and `frame.py` those of shapes; `col
 points where the terms hold and their rows, `least_squares.py` the solvers for those, written out or
 not; `expansion.py` one expansion over the whole domain, and `march.py` with `slab.py` and
 `splines.py` one slab after the other where there are fronts. `determinacy.py` finds out whether a
-page has one solution, `newton.py` and `solver.py` find it, `family_solver.py` at many settings in one basis, and `sparse_grid.py` says at which ones
-to interpolate between them; the certificate asks for the error of a network alone.
+page has one solution, `newton.py` and `solver.py` find it, `family_solver.py` at many settings in
+one basis, and `sparse_grid.py` says at which ones to interpolate between them; the certificate asks
+for the error of a network alone.
 """
 
 from lcpinn.spectral.basis import Axis, TensorBasis
