@@ -1,0 +1,69 @@
+"""What `fast` makes of a family that a tolerance is asked for: choices by looking, not by a table.
+
+The page is solved at a few settings first (lcpinn.own_solutions), which takes a moment where it can
+be solved at all. What these solutions look like decides between kinds of networks; a reference is
+never looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
+from lcpinn.prior import Coefficients
+from lcpinn.protocol.sizes import Size, is_smooth
+
+LOOK = 5  # settings that are looked at
+SHARE = 0.1  # of the training's time, for solving settings
+LOOK_SECONDS, MOST_SECONDS = 5.0, 30.0
+STEEP = 3.0  # frequency scale of the units that make a layer
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kind of network with its size, and whether solutions of the page are to be rows."""
+
+    size: Size
+    activation: str
+    slopes: float | tuple[float, ...] = 0.0
+    own_solutions: bool = False
+    solving_seconds: float = 0.0
+
+
+def chosen(
+    family: Family, size: Size, tolerance: float | None, seconds: float | None
+) -> Choice:
+    """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
+    guess = Choice(size, "sine" if is_smooth(family) else "tanh")
+    if tolerance is None or not can_be_solved(family):
+        return guess
+    limit = math.inf if seconds is None else SHARE * seconds
+    settings = spread_settings(family.parameters, LOOK)
+    try:
+        solved = solve_at(family, settings, tolerance=1e-6, seconds=min(limit, LOOK_SECONDS))
+    except LcpinnError:
+        return guess
+    guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
+    if not solved.layered:
+        return guess
+    # Layers: units that saturate, whose steepness goes with powers of the coefficients.
+    return replace(
+        guess,
+        size=replace(size, frequency_scale=STEEP),
+        activation="tanh",
+        slopes=powers(family.parameters),
+    )
+
+
+def powers(prior: Coefficients) -> tuple[float, ...]:
+    """Half of log(high / low) for every coefficient, which a unit's exponent may change by: powers
+    between -1 and 1 of it. None where a range meets zero."""
+    return tuple(
+        float(np.log(high / low) / 2) if name in prior.free and low * high > 0 else 0.0
+        for name, (low, high) in prior.ranges.items()
+    )
