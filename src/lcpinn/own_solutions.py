@@ -33,6 +33,7 @@ QUANTILES = 129
 EVENLY = 0.2  # of the monitor's mean, everywhere: no place is left without points
 LAYER = 0.02  # a coordinate's share with half of the variation, below which that is a layer
 TRUSTED = 1e-6  # an estimated error above which a solution is no row
+COARSE = 9  # settings that are solved first
 SEED = 4001
 
 
@@ -42,6 +43,7 @@ class SolvedSettings:
 
     solutions: FamilySolutions
     reasons: tuple[str, ...] = ()
+    complete: bool = True  # whether there was time for all
 
     @property
     def settings(self) -> np.ndarray:
@@ -88,32 +90,29 @@ class SolvedSettings:
 
     # -- As rows -----------------------------------------------------------------------------------
 
-    def moved(self, unit: Any, parameters: Any, xp: Any = jnp) -> Any:
+    def moved(self, unit: Array, parameters: Array) -> Array:
         """A point of the unit cube (dim,) to where half of all points lie evenly, and half where
         the solutions at settings nearby vary."""
+        xp = jnp
         prior = self.solutions.family.parameters
         gap = xp.asarray(prior.to_unit(self.settings)) - xp.asarray(prior.to_unit(parameters))
         distance = xp.sqrt(xp.sum(gap**2, axis=-1)) + 1e-12
         near = xp.argsort(distance)[:2]
         weights = (1 / distance[near]) / xp.sum(1 / distance[near])
         table = xp.tensordot(weights, xp.asarray(self.quantiles)[near], 1)  # (dim, quantiles)
-        first = xp.mod(2 * unit[0], 1.0)
-        even = xp.concatenate([first[None], unit[1:]])
-        levels = xp.linspace(0, 1, QUANTILES)
-        graded = xp.stack([xp.interp(u, levels, row) for u, row in zip(even, table, strict=True)])
-        return xp.where(unit[0] < 0.5, even, graded).astype(unit.dtype)
+        return _half_graded(unit[None], table, xp)[0].astype(unit.dtype)
 
-    def observations(self, points: int) -> Data:
-        """Values at so many points of every setting, weighted by the solution's size there."""
-        family = self.solutions.family
-        domain, num = family.domain, len(self.settings)
+    def observations(self, num: int, points: int) -> Data:
+        """Values at `num` settings (some of them again where fewer are solved) and so many points
+        of each, relative to the solution's size there."""
+        family, domain = self.solutions.family, self.solutions.family.domain
         unit = unit_sobol(num * points, len(domain.names), SEED).reshape(num, points, -1)
         columns: dict[str, list[np.ndarray]] = {}
         masses = []
-        for i, setting in enumerate(self.settings):
-            own = np.array([self.moved(u, setting, np) for u in unit[i]])
-            coordinates = np.array(domain.from_unit(own))
-            values = self._one(i)(coordinates)[0]
+        for i, j in enumerate(np.resize(np.arange(len(self.settings)), num)):
+            setting = self.settings[j]
+            coordinates = np.array(domain.from_unit(_half_graded(unit[i], self.quantiles[j], np)))
+            values = self._one(j)(coordinates)[0]
             named = dict(zip(domain.names, coordinates.T, strict=True))
             named |= dict(zip(family.outputs, values.T, strict=True))
             named |= {n: np.full(points, v) for n, v in zip(family.parameters.names, setting)}
@@ -132,9 +131,9 @@ class SolvedSettings:
             s.family, s.settings[part], s.basis, s.coefficients[part], s.errors[part]
         )
 
-    def joined(self, family: Family, points: int) -> Family:
+    def joined(self, family: Family, num: int, points: int) -> Family:
         """The family with these solutions as observations, and with its rows where they vary."""
-        changes: dict[str, Any] = {"data": self.observations(points)}
+        changes: dict[str, Any] = {"data": self.observations(num, points)}
         if family.collocate is None:
             changes["collocate"] = self._collocate(family)
         return family.with_observations(**changes)
@@ -154,6 +153,15 @@ class SolvedSettings:
         signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
         collocate.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
         return collocate
+
+
+def _half_graded(unit: Any, table: Any, xp: Any) -> Any:
+    """Points (n, dim) of the unit cube: the first half evenly, the second by quantiles (dim, q)."""
+    first = xp.mod(2 * unit[:, :1], 1.0)
+    even = xp.concatenate([first, unit[:, 1:]], axis=1)
+    levels = xp.linspace(0, 1, QUANTILES)
+    graded = [xp.interp(column, levels, row) for column, row in zip(even.T, table, strict=True)]
+    return xp.where(unit[:, :1] < 0.5, even, xp.stack(graded, axis=1))
 
 
 def _equidistributed(profile: np.ndarray) -> np.ndarray:
@@ -194,15 +202,13 @@ def solve_at(
     """
     if not isinstance(family.domain, Box):
         raise LcpinnError(f"{family.name} has no box as its domain")
-    began, reasons, kept = time.perf_counter(), [], []
+    began, reasons, kept, complete = time.perf_counter(), [], [], True
     solver = FamilySolver(family, tolerance)
-    # From the middle outwards: nonlinear equations are solved from the nearest solution, and what is
-    # hard is at an end.
-    units = np.asarray(family.parameters.to_unit(np.atleast_2d(settings)))
-    for setting in np.atleast_2d(settings)[np.argsort(np.max(np.abs(units - 0.5), axis=1), kind="stable")]:
+    for setting in _from_the_middle(family.parameters, np.atleast_2d(settings)):
         remaining = seconds - (time.perf_counter() - began)
         if remaining <= 0:
             reasons.append(f"the time was up ({seconds:.0f} s)")
+            complete = False
             break
         try:
             solver(setting, seconds=remaining)
@@ -216,22 +222,41 @@ def solve_at(
     coefficients = np.stack([in_basis(solver.solved[i], basis) for i in good])
     errors = np.array([solver.solved[i].error for i in good])
     made = FamilySolutions(family, np.array(kept)[good], basis, coefficients, errors)
-    return SolvedSettings(made, tuple(reasons))
+    return SolvedSettings(made, tuple(reasons), complete)
+
+
+def _from_the_middle(prior: Coefficients, settings: np.ndarray) -> np.ndarray:
+    """The settings with the first few from the middle outwards: nonlinear equations are solved
+    from the nearest solution, and what is hard is at an end."""
+    far = np.max(np.abs(np.asarray(prior.to_unit(settings[:COARSE])) - 0.5), axis=1, initial=0)
+    return np.concatenate([settings[:COARSE][np.argsort(far, kind="stable")], settings[COARSE:]])
 
 
 def spread_settings(prior: Coefficients, num: int) -> np.ndarray:
-    """About so many settings (n, p): Chebyshev nodes of one coefficient; of several the corners,
-    while they are at most half of all, and a Sobol sequence that is denser towards the ends."""
+    """So many settings (n, p), coarse before fine: Chebyshev nodes of one coefficient; of several
+    the corners, while they are at most half of all, and a Sobol sequence denser to the ends."""
     free = np.array([name in prior.free for name in prior.names], bool)
     loose = int(free.sum())
     if loose == 0:
         unit = np.zeros((1, 0))
     elif loose == 1:
-        unit = ((1 - np.cos(np.pi * np.arange(num) / (num - 1))) / 2)[:, None]
+        nodes = np.pi * np.arange(num) / max(num - 1, 1)
+        unit = ((1 - np.cos(nodes)) / 2)[_coarse_to_fine(num), None]
     else:
-        corners = tensor([np.array([0.0, 1.0])] * loose) if 2**loose <= num // 2 else np.zeros((0, loose))
+        few = 2**loose <= num // 2
+        corners = tensor([np.array([0.0, 1.0])] * loose) if few else np.zeros((0, loose))
         rest = unit_sobol(num - len(corners), loose, SEED)
         unit = np.concatenate([corners, (1 - np.cos(np.pi * rest)) / 2])
     whole = np.full((len(unit), prior.dim), 0.5)
     whole[:, free] = unit
     return np.asarray(prior.from_unit(whole))
+
+
+def _coarse_to_fine(num: int) -> np.ndarray:
+    """The order of 0..num-1 with both ends and the middle first, halves and quarters after."""
+    order = [0, num - 1]
+    spacing = num - 1
+    while spacing > 1:
+        spacing = spacing / 2
+        order += [round(spacing * i) for i in range(1, round((num - 1) / spacing), 2)]
+    return np.array([i for i in dict.fromkeys([*order, *range(num)]) if 0 <= i < num])

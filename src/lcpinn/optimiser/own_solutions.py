@@ -29,8 +29,8 @@ class OwnSolutions(Phase):
     """
 
     phase: Phase
-    settings: int = 16
-    rows: int = 40
+    settings: int = 64
+    rows: int = 10
     seconds: float = 10.0
     tolerance: float = 1e-8
 
@@ -45,7 +45,9 @@ class OwnSolutions(Phase):
                 return plain, {"solved_at": [], "not_solved": solved}
             problem = setup.problem
             joined = Problem(
-                solved.joined(problem.family, self.rows), problem.network, problem.dtype
+                solved.joined(problem.family, self.settings, self.rows),
+                problem.network,
+                problem.dtype,
             )
             spent = time.perf_counter() - began
             inner = self.phase.shortened(spent).build(replace(setup, problem=joined, programs={}))

@@ -68,7 +68,9 @@ class RevertOnWorse(Phase):
         run = None if inner.run is None else around(inner.run)
         ask = inner.diagnose
         diagnose = None if ask is None else lambda state: ask(state.inner)
-        return Stage(inner.total, init, around(inner.advance), stopped, finish, run, diagnose, inner.facts)
+        return Stage(
+            inner.total, init, around(inner.advance), stopped, finish, run, diagnose, inner.facts
+        )
 
     @property
     def mappable(self) -> bool:

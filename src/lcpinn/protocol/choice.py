@@ -18,6 +18,7 @@ from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth
 
+FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 LOOK_SECONDS, MOST_SECONDS = 5.0, 30.0
@@ -35,12 +36,10 @@ class Choice:
     solving_seconds: float = 0.0
 
 
-def chosen(
-    family: Family, size: Size, tolerance: float | None, seconds: float | None
-) -> Choice:
+def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
     """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
     guess = Choice(size, "sine" if is_smooth(family) else "tanh")
-    if tolerance is None or not can_be_solved(family):
+    if tolerance is None or not can_be_solved(family) or len(family.parameters.free) > FEW:
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
     settings = spread_settings(family.parameters, LOOK)
@@ -48,7 +47,8 @@ def chosen(
         solved = solve_at(family, settings, tolerance=1e-6, seconds=min(limit, LOOK_SECONDS))
     except LcpinnError:
         return guess
-    guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
+    if solved.complete:  # what takes longer is better spent on training
+        guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
     if not solved.layered:
         return guess
     # Layers: units that saturate, whose steepness goes with powers of the coefficients.

@@ -21,7 +21,7 @@ PATIENT = 600.0  # seconds at most, where a tolerance is asked for
 # coefficients from the start, steeper and flatter ones: the estimated error decides between them.
 DRAWS = ((1.0, 1.0), (3.0, 1.0), (1.0, 2.5), (0.5, 1.0), (3.0, 0.0))
 MANY = 3  # coefficients beyond which dependence on them is taken to be nearly linear
-OWN_SETTINGS, OWN_ROWS = 16, 0.25  # solved settings; their rows, as a share of the interior rows
+OWN_SETTINGS, OWN_ROWS = 64, 0.25  # solved settings; their rows, as a share of the interior rows
 STEPS = 3000  # at most, of one start; the clock or stagnation ends it long before
 
 
@@ -74,9 +74,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     return MLP(
         widths=size.widths,
         activation=choice.activation,
-        parameters=FiLM(
-            hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes
-        ),
+        parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if periodic else size.frequency_scale,
         readout=1 if free > MANY else 0,
