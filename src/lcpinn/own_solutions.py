@@ -43,11 +43,16 @@ class SolvedSettings:
 
     solutions: FamilySolutions
     reasons: tuple[str, ...] = ()
-    complete: bool = True  # whether there was time for all
+    asked: int = 0  # settings that were to be solved
 
     @property
     def settings(self) -> np.ndarray:
         return self.solutions.settings
+
+    @property
+    def most(self) -> bool:
+        """Whether more than half of what was asked for is solved."""
+        return 2 * len(self.settings) > self.asked
 
     # -- What they look like -----------------------------------------------------------------------
 
@@ -85,7 +90,7 @@ class SolvedSettings:
 
     @cached_property
     def quantiles(self) -> np.ndarray:
-        """Where along each coordinate equal parts of the monitor lie: (settings, dim, quantiles)."""
+        """Points of each coordinate between which equal parts of the monitor lie, (n, dim, q)."""
         return np.stack([_equidistributed(profile) for profile in self._profiles], axis=1)
 
     # -- As rows -----------------------------------------------------------------------------------
@@ -115,7 +120,9 @@ class SolvedSettings:
             values = self._one(j)(coordinates)[0]
             named = dict(zip(domain.names, coordinates.T, strict=True))
             named |= dict(zip(family.outputs, values.T, strict=True))
-            named |= {n: np.full(points, v) for n, v in zip(family.parameters.names, setting)}
+            named |= {
+                n: np.full(points, v) for n, v in zip(family.parameters.names, setting, strict=True)
+            }
             for name, column in named.items():
                 columns.setdefault(name, []).append(column)
             masses.append(np.full(points, 1 / max(np.mean(values**2), np.finfo(float).tiny)))
@@ -202,13 +209,12 @@ def solve_at(
     """
     if not isinstance(family.domain, Box):
         raise LcpinnError(f"{family.name} has no box as its domain")
-    began, reasons, kept, complete = time.perf_counter(), [], [], True
+    began, reasons, kept = time.perf_counter(), [], []
     solver = FamilySolver(family, tolerance)
     for setting in _from_the_middle(family.parameters, np.atleast_2d(settings)):
         remaining = seconds - (time.perf_counter() - began)
         if remaining <= 0:
             reasons.append(f"the time was up ({seconds:.0f} s)")
-            complete = False
             break
         try:
             solver(setting, seconds=remaining)
@@ -222,7 +228,7 @@ def solve_at(
     coefficients = np.stack([in_basis(solver.solved[i], basis) for i in good])
     errors = np.array([solver.solved[i].error for i in good])
     made = FamilySolutions(family, np.array(kept)[good], basis, coefficients, errors)
-    return SolvedSettings(made, tuple(reasons), complete)
+    return SolvedSettings(made, tuple(reasons), len(np.atleast_2d(settings)))
 
 
 def _from_the_middle(prior: Coefficients, settings: np.ndarray) -> np.ndarray:

@@ -29,19 +29,17 @@ class FiLM(Conditioning):
     With `slopes` > 0 the first layer starts that way: the exponent of each of its units is linear
     in every lambda, with a slope drawn from [-slopes, slopes] (it takes a `degree`). A tuple has
     one bound for each: with half of log(high / low) a unit goes with a power between -1 and 1 of
-    the coefficient, as similarity variables do. With `shifts` > 0 its shifts are linear in lambda
-    at the start, with slopes up to that: waves in lambda, where answers vary fast with it.
+    the coefficient, as similarity variables do.
     """
 
     hidden: int = 64
     degree: int = 0
     exponential: bool = False
     slopes: float | tuple[float, ...] = 0.0
-    shifts: float = 0.0
 
     def __post_init__(self) -> None:
-        if (self.steep or self.shifts) and not self.degree:
-            raise LcpinnError("FiLM(slopes=...) and shifts need a degree: a tanh layer has neither")
+        if self.steep and not self.degree:
+            raise LcpinnError("FiLM(slopes=...) needs a degree: a tanh generator has no slopes")
 
     @property
     def steep(self) -> bool:
@@ -57,11 +55,6 @@ class FiLM(Conditioning):
                 shape = (dim, widths[0])
                 slopes = bound * jax.random.uniform(key, shape, dtype, -1.0, 1.0)
                 w = w.at[:dim, : widths[0]].set(slopes)  # the first features are lambda itself
-            if self.shifts:
-                drawn = jax.random.uniform(
-                    jax.random.fold_in(key, 1), (dim, widths[0]), dtype, -1, 1
-                )
-                w = w.at[:dim, widths[0] : 2 * widths[0]].set(self.shifts * drawn)
             return {"w": w}
         bound = (6 / (dim + self.hidden)) ** 0.5
         first = jax.random.uniform(key, (dim, self.hidden), dtype, -bound, bound)

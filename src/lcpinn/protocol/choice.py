@@ -8,6 +8,7 @@ never looked at.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +35,7 @@ class Choice:
     slopes: float | tuple[float, ...] = 0.0
     own_solutions: bool = False
     solving_seconds: float = 0.0
+    spent: float = 0.0  # seconds, on the choice itself
 
 
 def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
@@ -42,22 +44,19 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     if tolerance is None or not can_be_solved(family) or len(family.parameters.free) > FEW:
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
-    settings = spread_settings(family.parameters, LOOK)
+    settings, began = spread_settings(family.parameters, LOOK), time.perf_counter()
     try:
         solved = solve_at(family, settings, tolerance=1e-6, seconds=min(limit, LOOK_SECONDS))
     except LcpinnError:
-        return guess
-    if solved.complete:  # what takes longer is better spent on training
+        return replace(guess, spent=time.perf_counter() - began)
+    guess = replace(guess, spent=time.perf_counter() - began)
+    if solved.most:  # else the time is better spent on training
         guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
     if not solved.layered:
         return guess
     # Layers: units that saturate, whose steepness goes with powers of the coefficients.
-    return replace(
-        guess,
-        size=replace(size, frequency_scale=STEEP),
-        activation="tanh",
-        slopes=powers(family.parameters),
-    )
+    steep = replace(size, frequency_scale=STEEP)
+    return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

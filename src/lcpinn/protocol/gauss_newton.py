@@ -52,6 +52,8 @@ def fast(
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
     choice = chosen(family, size_of(family), tolerance, seconds)
+    if seconds is not None:
+        seconds = max(seconds - choice.spent, 1.0)
     return Protocol(
         name="fast",
         network=_network(family, choice, exponential=tolerance is not None),
