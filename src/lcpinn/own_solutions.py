@@ -31,7 +31,8 @@ from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_basi
 ALONG, ACROSS = {1: 8001, 2: 801, 3: 201}, {1: 1, 2: 25, 3: 7}  # points of a coordinate's profiles
 QUANTILES = 129
 EVENLY = 0.2  # of the monitor's mean, everywhere: no place is left without points
-LAYER = 0.02  # a coordinate's share with half of the variation, below which that is a layer
+PART = 1 / 3  # of a solution's variation: that in a layer is one of few parts of it
+LAYER = 0.012  # the share of a coordinate's range with that part, below which it is a layer
 TRUSTED = 1e-6  # an estimated error above which a solution is no row
 COARSE = 9  # settings that are solved first
 SEED = 4001
@@ -71,17 +72,17 @@ class SolvedSettings:
         return profiles
 
     def sharpness(self) -> float:
-        """The smallest share of a coordinate's range in which half of a solution's variation lies.
+        """The smallest share of a coordinate's range with a third of a solution's variation.
 
-        A ramp has 1/2, a wave about 1/3, a layer its width.
+        A ramp has 1/3, a wave about 1/5, a layer its width.
         """
         shares = []
         for profile in self._profiles:
             steps = np.abs(np.diff(profile, axis=2)).sum(axis=1)  # (settings, intervals, outputs)
             largest = -np.sort(-steps, axis=1)
             total = largest.sum(axis=1, keepdims=True)
-            half = (np.cumsum(largest, axis=1) < 0.5 * total).sum(axis=1) + 1
-            shares.append(np.where(total[:, 0] > 0, half / steps.shape[1], 0.5).min())
+            few = (np.cumsum(largest, axis=1) < PART * total).sum(axis=1) + 1
+            shares.append(np.where(total[:, 0] > 0, few / steps.shape[1], PART).min())
         return float(min(shares))
 
     @property
