@@ -55,6 +55,7 @@ class Data:
         if bad:
             raise LcpinnError(f"data: {', '.join(bad)} holds NaN or infinite values")
         self.columns: Mapping[str, np.ndarray] = arrays
+        self.mass: np.ndarray | None = None  # of each observation, one in all; None is evenly
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -402,6 +403,10 @@ class Family(metaclass=_Built):
         """The same equation with lambda drawn differently: other ranges, or another measure."""
         given = {"parameters": parameters, "weights": weights}
         return self._rebuilt(**{name: prior for name, prior in given.items() if prior is not None})
+
+    def with_observations(self, data: Data, **hooks: Callable[..., Any]) -> Family:
+        """The same equation with other observations, and with hooks that come with them."""
+        return self._rebuilt(data=data, **hooks)
 
     def with_evaluation(self, **changes: Any) -> Family:
         """The same equation, compared at other points or settings; see `Evaluation`."""

@@ -264,7 +264,8 @@ def _data_points(family: Family, key: Array, dtype: DTypeLike) -> Points:
             parameters = parameters.at[:, i].set(jnp.asarray(data.columns[name], dtype))
     points = np.stack([data.columns[c] for c in family.domain.names], axis=-1)[:, None]
     observed = np.stack([data.columns[o] for o in family.outputs if o in data.columns], axis=-1)
-    return _points(points, parameters, weights, dtype, observed=observed[:, None])
+    mass = None if data.mass is None else data.mass[:, None]
+    return _points(points, parameters, weights, dtype, mass, observed[:, None])
 
 
 def _points(coordinates, parameters, weights, dtype, quadrature=None, observed=None) -> Points:

@@ -127,6 +127,7 @@ class _Training:
         self.key = jax.random.PRNGKey(seed)
         self.params: Params = jax.jit(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
+        self.facts: dict[str, Any] = {}
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
 
     def run(self) -> _Training:
@@ -163,6 +164,8 @@ class _Training:
             if reason is None and self.directory.due():
                 self._checkpoint(state)
         params, note = stage.finish(state)
+        if stage.facts is not None:
+            self.facts |= stage.facts()
         self.stopped = [*self.stopped, f"{title}: {reason}" + (f"; {note}" if note else "")]
         self.shown.say(self.stopped[-1])
         return params
@@ -185,4 +188,5 @@ class _Training:
             "phases": phases,
             "stopped": self.stopped,
             "seconds": self.seconds,
+            **self.facts,
         }

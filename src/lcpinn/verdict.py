@@ -29,6 +29,7 @@ from lcpinn.spec import short
 
 TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
 SHARE = 0.1  # of the training's time, for estimates
+LEAST = 4.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings that are judged: at least (5 with one coefficient), and at most
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
 
@@ -170,9 +171,8 @@ def judge(
     residual fell.
     """
     fronts = tolerance is not None or seconds >= PATIENT
-    estimates = Judge(problem)(
-        params, num=MANY, seconds=max(SHARE * seconds, 1.0), fronts=fronts, draws=draws
-    )
+    allowed = max(SHARE * seconds, min(seconds, LEAST), 1.0)
+    estimates = Judge(problem)(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws)
     verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance)
     if verdict.solved is None and held_out is not None and start is not None:
         fall = residual_fall(problem, start, params, held_out)

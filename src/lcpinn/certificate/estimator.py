@@ -127,7 +127,9 @@ class Estimator:
             return _none(self._determinacy.reason)
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
-            growths = GROWTHS[self.family.domain.dim] if fronts else 1
+            # With one coordinate finer expansions take a moment, too.
+            dim = self.family.domain.dim
+            growths = GROWTHS[dim] if fronts or dim == 1 else 1
             correction = self._expanded(at, growths, self._resolution(params))
             if not correction.estimate.reason or not fronts or self._march is None:
                 return correction

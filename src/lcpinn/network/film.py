@@ -27,25 +27,33 @@ class FiLM(Conditioning):
     With `exponential` the scale is gamma = exp(generator) in place of 1 + generator: it stays
     positive, and a unit can be steep at one end of the range and flat at the other, decades apart.
     With `slopes` > 0 the first layer starts that way: the exponent of each of its units is linear
-    in every lambda, with a slope drawn from [-slopes, slopes] (it takes a `degree`).
+    in every lambda, with a slope drawn from [-slopes, slopes] (it takes a `degree`). A tuple has
+    one bound for each: with half of log(high / low) a unit goes with a power between -1 and 1 of
+    the coefficient, as similarity variables do.
     """
 
     hidden: int = 64
     degree: int = 0
     exponential: bool = False
-    slopes: float = 0.0
+    slopes: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
-        if self.slopes and not self.degree:
+        if self.steep and not self.degree:
             raise LcpinnError("FiLM(slopes=...) needs a degree: a tanh generator has no slopes")
+
+    @property
+    def steep(self) -> bool:
+        """Whether there are slopes at the start."""
+        return any(self.slopes) if isinstance(self.slopes, tuple) else bool(self.slopes)
 
     def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> Params:
         num = 2 * sum(widths)
         if self.degree:
             w = jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)
-            if self.slopes:
-                shape, bound = (dim, widths[0]), self.slopes
-                slopes = jax.random.uniform(key, shape, dtype, -bound, bound)
+            if self.steep:
+                bound = jnp.broadcast_to(jnp.asarray(self.slopes, dtype), (dim,))[:, None]
+                shape = (dim, widths[0])
+                slopes = bound * jax.random.uniform(key, shape, dtype, -1.0, 1.0)
                 w = w.at[:dim, : widths[0]].set(slopes)  # the first features are lambda itself
             return {"w": w}
         bound = (6 / (dim + self.hidden)) ** 0.5

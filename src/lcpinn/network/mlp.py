@@ -91,10 +91,13 @@ class MLP(Network):
 
     def drawn(self, frequency: float, slopes: float) -> MLP:
         """The same network, its parameters drawn with a multiple of the frequency scale, and with
-        slopes in the coefficients where those modulate it by polynomials."""
+        other slopes in the coefficients (or a multiple of them, where they have their own) where
+        those modulate it by polynomials."""
         how = self.parameters
         if isinstance(how, FiLM) and how.degree:
-            how = replace(how, slopes=slopes)
+            own = how.slopes
+            scaled = tuple(slopes * s for s in own) if isinstance(own, tuple) else slopes
+            how = replace(how, slopes=scaled)
         return replace(self, frequency_scale=frequency * self.frequency_scale, parameters=how)
 
     def shrunk(self) -> MLP:

@@ -5,6 +5,7 @@ from lcpinn.optimiser.adam import Adam
 from lcpinn.optimiser.gauss_newton import GaussNewton
 from lcpinn.optimiser.interpolation import Interpolation
 from lcpinn.optimiser.lbfgs import LBFGS
+from lcpinn.optimiser.own_solutions import OwnSolutions
 from lcpinn.optimiser.restarts import Restarts
 from lcpinn.optimiser.revert import RevertOnWorse
 from lcpinn.optimiser.stage import Phase, Setup, Stage, Stop, StopReason
@@ -18,6 +19,7 @@ __all__ = [
     "Interpolation",
     "ModelDriven",
     "NonMonotone",
+    "OwnSolutions",
     "Phase",
     "Restarts",
     "RevertOnWorse",

@@ -239,6 +239,13 @@ class GaussNewton(Phase):
         few = replace(self.sampling, interior=48, face=16)
         return replace(self, sampling=few, steps=4, block=4, dampings=3, seconds=None)
 
+    def shortened(self, seconds: float) -> GaussNewton:
+        return (
+            self
+            if self.seconds is None
+            else replace(self, seconds=max(self.seconds - seconds, 1.0))
+        )
+
     def budget(self) -> tuple[str, float]:
         return ("steps", self.steps) if self.seconds is None else ("seconds", self.seconds)
 

@@ -142,7 +142,7 @@ class Restarts(Phase):
             return params, f"{note}, best of {self._tried(state)} starts"
 
         total = inner.total + (self.starts - 1) * self.trial
-        return Stage(total, init, advance, stopped, finish)
+        return Stage(total, init, advance, stopped, finish, facts=inner.facts)
 
     def _problems(self, problem: Problem) -> list[Problem]:
         """The problem with its network, and with the same network drawn in other ways."""
@@ -192,6 +192,9 @@ class Restarts(Phase):
 
     def shrunk(self) -> Restarts:
         return replace(self, phase=self.phase.shrunk(), starts=1, most=1)
+
+    def shortened(self, seconds: float) -> Restarts:
+        return replace(self, phase=self.phase.shortened(seconds))
 
     def budget(self) -> tuple[str, float]:
         return self.phase.budget()

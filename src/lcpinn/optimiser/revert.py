@@ -68,7 +68,9 @@ class RevertOnWorse(Phase):
         run = None if inner.run is None else around(inner.run)
         ask = inner.diagnose
         diagnose = None if ask is None else lambda state: ask(state.inner)
-        return Stage(inner.total, init, around(inner.advance), stopped, finish, run, diagnose)
+        return Stage(
+            inner.total, init, around(inner.advance), stopped, finish, run, diagnose, inner.facts
+        )
 
     @property
     def mappable(self) -> bool:
@@ -83,6 +85,9 @@ class RevertOnWorse(Phase):
 
     def scaled(self, share: float) -> RevertOnWorse:
         return replace(self, phase=self.phase.scaled(share))
+
+    def shortened(self, seconds: float) -> RevertOnWorse:
+        return replace(self, phase=self.phase.shortened(seconds))
 
     def budget(self) -> tuple[str, float]:
         return self.phase.budget()

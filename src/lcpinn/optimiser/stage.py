@@ -123,6 +123,8 @@ class Stage(NamedTuple):
     run: Callable[[Any], tuple[Any, Info]] | None = None
     # Which values are not finite, and where, at a state that the stage cannot go on from.
     diagnose: Callable[[Any], str] | None = None
+    # Plain data about the run, to be kept with its result.
+    facts: Callable[[], dict[str, Any]] | None = None
 
 
 class Phase(ABC):
@@ -147,6 +149,10 @@ class Phase(ABC):
 
     def scaled(self, share: float) -> Phase:
         """The same with a share of its steps; what a clock ends stays as it is."""
+        return self
+
+    def shortened(self, seconds: float) -> Phase:
+        """The same with so many seconds less, where a clock ends it."""
         return self
 
     def budget(self) -> tuple[str, float]:

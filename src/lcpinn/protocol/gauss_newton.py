@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
-from lcpinn.optimiser import GaussNewton, Restarts
-from lcpinn.protocol.sizes import Size, is_smooth, size_of
+from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
+from lcpinn.protocol.choice import Choice, chosen
+from lcpinn.protocol.sizes import size_of
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.verdict import check_tolerance
@@ -20,6 +21,7 @@ PATIENT = 600.0  # seconds at most, where a tolerance is asked for
 # coefficients from the start, steeper and flatter ones: the estimated error decides between them.
 DRAWS = ((1.0, 1.0), (3.0, 1.0), (1.0, 2.5), (0.5, 1.0), (3.0, 0.0))
 MANY = 3  # coefficients beyond which dependence on them is taken to be nearly linear
+OWN_SETTINGS, OWN_ROWS = 64, 0.25  # solved settings; their rows, as a share of the interior rows
 STEPS = 3000  # at most, of one start; the clock or stagnation ends it long before
 
 
@@ -47,13 +49,16 @@ def fast(
     check_tolerance(tolerance)
     setting = dict(at or {})
     family = family.at(**setting)
-    smooth, size = is_smooth(family), size_of(family)
-    network = _network(family, size, smooth, exponential=tolerance is not None)
+    if tolerance is not None and seconds is None and steps is None:
+        seconds = PATIENT
+    choice = chosen(family, size_of(family), tolerance, seconds)
+    if seconds is not None:
+        seconds = max(seconds - choice.spent, 1.0)
     return Protocol(
         name="fast",
-        network=network,
+        network=_network(family, choice, exponential=tolerance is not None),
         weighting=Conditional() if family.weights is not None else Fixed({}),
-        phases=(_optimiser(size, seconds, steps, tolerance),),
+        phases=(_optimiser(choice, seconds, steps, tolerance),),
         sampling=None,
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
@@ -61,17 +66,17 @@ def fast(
     )
 
 
-def _network(family: Family, size: Size, smooth: bool, *, exponential: bool) -> MLP:
-    free = len(family.parameters.free)
+def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
+    size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
     # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
-    periodic = smooth and family.domain.periodic
+    periodic = choice.activation == "sine" and family.domain.periodic
     return MLP(
         widths=size.widths,
-        activation="sine" if smooth else "tanh",
-        parameters=FiLM(hidden=0, degree=degree, exponential=exponential),
+        activation=choice.activation,
+        parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if periodic else size.frequency_scale,
         readout=1 if free > MANY else 0,
@@ -79,14 +84,15 @@ def _network(family: Family, size: Size, smooth: bool, *, exponential: bool) -> 
 
 
 def _optimiser(
-    size: Size,
+    choice: Choice,
     seconds: float | None,
     steps: int | None,
     tolerance: float | None,
 ) -> Restarts:
     if seconds is None and steps is None:
-        seconds = SECONDS if tolerance is None else PATIENT
-    phase = GaussNewton(
+        seconds = SECONDS
+    size = choice.size
+    phase: Phase = GaussNewton(
         sampling=Sampling(size.interior, size.faces, 1, "collocation"),
         acceptance=size.acceptance,
         steps=STEPS if steps is None else steps,
@@ -97,6 +103,9 @@ def _optimiser(
         tolerance=0.02,
         seconds=seconds,
     )
+    if choice.own_solutions:
+        rows = round(OWN_ROWS * size.interior / OWN_SETTINGS)
+        phase = OwnSolutions(phase, OWN_SETTINGS, rows, seconds=choice.solving_seconds)
     # Where the loss may rise, a start that gains nothing for a while is not stagnating.
     gain = 1.2 if size.acceptance.monotone else 1.0
     if tolerance is None:

@@ -5,7 +5,7 @@ The table is a first guess, made by measurement: which size an equation needs sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 
@@ -68,7 +68,10 @@ def size_of(family: Family) -> Size:
         table = _SMOOTH_CPU if smooth else _FRONTS_CPU
     else:
         table = _SMOOTH_ACCELERATOR if smooth else _FRONTS_ACCELERATOR
-    return table[min(max(family.domain.dim + len(family.parameters.free), 2), 4)]
+    size = table[min(max(family.domain.dim + len(family.parameters.free), 2), 4)]
+    # A point of a system has a row for each equation, and the network hardly grows with outputs.
+    fewer = round(size.interior / len(family.outputs) ** 0.5)
+    return replace(size, interior=fewer)
 
 
 def is_smooth(family: Family) -> bool:

@@ -89,13 +89,15 @@ class FamilySolver:
         """Along each coordinate the most functions that any setting has needed."""
         return tuple(map(max, zip(*(one.expansion.sizes for one in self.solved), strict=True)))
 
-    def __call__(self, parameters: np.ndarray) -> Resolved:
-        """The solution at one setting (p,)."""
+    def __call__(self, parameters: np.ndarray, seconds: float | None = None) -> Resolved:
+        """The solution at one setting (p,), its sizes growing for so many seconds at most."""
         parameters = np.asarray(parameters, float)
         setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
         with double():
             unit = np.asarray(self.family.parameters.to_unit(parameters))
             solver = Solver(self.family, setting, self.known, self.tolerance, None)
+            if seconds is not None:
+                solver.deadline = min(solver.deadline, solver.began + seconds)
             near = self._nearest(unit)
             resolved = None if near is None else self._at_once(solver, near)
             if resolved is None:

@@ -1,0 +1,68 @@
+"""What `fast` makes of a family that a tolerance is asked for: choices by looking, not by a table.
+
+The page is solved at a few settings first (lcpinn.own_solutions), which takes a moment where it can
+be solved at all. What these solutions look like decides between kinds of networks; a reference is
+never looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
+from lcpinn.prior import Coefficients
+from lcpinn.protocol.sizes import Size, is_smooth
+
+FEW = 3  # coefficients that a few dozen settings can tell something about
+LOOK = 5  # settings that are looked at
+SHARE = 0.1  # of the training's time, for solving settings
+LOOK_SECONDS, MOST_SECONDS = 5.0, 30.0
+STEEP = 3.0  # frequency scale of the units that make a layer
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kind of network with its size, and whether solutions of the page are to be rows."""
+
+    size: Size
+    activation: str
+    slopes: float | tuple[float, ...] = 0.0
+    own_solutions: bool = False
+    solving_seconds: float = 0.0
+    spent: float = 0.0  # seconds, on the choice itself
+
+
+def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
+    """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
+    guess = Choice(size, "sine" if is_smooth(family) else "tanh")
+    if tolerance is None or not can_be_solved(family) or len(family.parameters.free) > FEW:
+        return guess
+    limit = math.inf if seconds is None else SHARE * seconds
+    settings, began = spread_settings(family.parameters, LOOK), time.perf_counter()
+    try:
+        solved = solve_at(family, settings, tolerance=1e-6, seconds=min(limit, LOOK_SECONDS))
+    except LcpinnError:
+        return replace(guess, spent=time.perf_counter() - began)
+    guess = replace(guess, spent=time.perf_counter() - began)
+    if solved.most:  # else the time is better spent on training
+        guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
+    if not solved.layered:
+        return guess
+    # Layers: units that saturate, whose steepness goes with powers of the coefficients.
+    steep = replace(size, frequency_scale=STEEP)
+    return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
+
+
+def powers(prior: Coefficients) -> tuple[float, ...]:
+    """Half of log(high / low) for every coefficient, which a unit's exponent may change by: powers
+    between -1 and 1 of it. None where a range meets zero."""
+    return tuple(
+        float(np.log(high / low) / 2) if name in prior.free and low * high > 0 else 0.0
+        for name, (low, high) in prior.ranges.items()
+    )
