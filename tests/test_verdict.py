@@ -185,7 +185,7 @@ def test_a_solved_family_ends_as_soon_as_it_is_solved():
     family = Decay()
     protocol = lc.protocol.fast(family, tolerance=1e-4)
     phase = of_kind(Restarts, protocol.phases[0])
-    inner = of_kind(GaussNewton, phase.phase)
+    inner = of_kind(GaussNewton, phase.innermost)
     few = dataclasses.replace(inner, sampling=Sampling(200, 20, 1, "collocation"))
     network = dataclasses.replace(of_kind(MLP, protocol.network), widths=(8, 8))
     protocol = dataclasses.replace(

@@ -29,6 +29,7 @@ from lcpinn.spec import short
 
 TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
 SHARE = 0.1  # of the training's time, for estimates
+OVERDUE = 3.0  # times what estimates may take, after which even a few of them are too many
 LEAST = 4.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings that are judged: at least (5 with one coefficient), and at most
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
@@ -125,7 +126,8 @@ class Judge:
         fronts: bool = False,
         draws: np.ndarray | None = None,
     ) -> list[Estimate]:
-        """Estimates at `num` settings, less when the seconds are over (but at least a few).
+        """Estimates at `num` settings, less when the seconds are over: but a few in any case,
+        unless those take several times as long.
 
         The first that cannot be estimated ends it: nothing can be said from there on.
         """
@@ -138,7 +140,8 @@ class Judge:
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if not math.isfinite(estimate.error):
                 break
-            if len(estimates) >= self.few and time.perf_counter() - began > seconds:
+            spent = time.perf_counter() - began
+            if spent > seconds and (len(estimates) >= self.few or spent > OVERDUE * seconds):
                 break
         self.seconds += time.perf_counter() - began
         return estimates

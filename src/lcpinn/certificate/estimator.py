@@ -42,6 +42,7 @@ GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do no
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
 FRAME_GROWTHS = {1: 1, 2: 2, 3: 0}
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
+LESS = 0.55  # of that, for the coarse one, with many outputs
 FRAME_GROWTH, MOST_IN_FRAME = 1.2, 2000  # the same; the matrix of a frame is written out
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
 BETWEEN = 0.5  # the share that may be left between the points
@@ -186,6 +187,8 @@ class Estimator:
         dim = self.family.domain.dim
         on_box = isinstance(self.family.domain, Box)
         fine, coarse = ((num,) * dim for num in (SIZES if on_box else FRAMES)[dim])
+        outputs = len(self.family.outputs)
+        fine, coarse = _within(fine, MOST / outputs), _within(coarse, LESS * MOST / outputs)
         if least is not None and on_box:
             fine, coarse = self._beyond(least, fine), self._beyond(least, coarse)
         growths = growths if on_box else min(growths, FRAME_GROWTHS[dim])
@@ -326,6 +329,11 @@ def _too_few(sizes: Sequence[int]) -> str:
 
 def _none(reason: str) -> Correction:
     return Correction(Estimate(np.nan, reason), None)
+
+
+def _within(sizes: tuple[int, ...], most: float) -> tuple[int, ...]:
+    """As many functions along each coordinate, or so many that there are at most `most` in all."""
+    return tuple(min(num, int(most ** (1 / len(sizes)))) for num in sizes)
 
 
 def _agree(one: float, other: float, factor: float) -> bool:

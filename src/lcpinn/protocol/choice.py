@@ -41,7 +41,8 @@ class Choice:
 def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
     """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
     guess = Choice(size, "sine" if is_smooth(family) else "tanh")
-    if tolerance is None or not can_be_solved(family) or len(family.parameters.free) > FEW:
+    many = len(family.parameters.free) > FEW or family.domain.dim > 2
+    if tolerance is None or many or not can_be_solved(family):
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
     settings, began = spread_settings(family.parameters, LOOK), time.perf_counter()
