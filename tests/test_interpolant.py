@@ -98,6 +98,21 @@ class Disc(lc.Family):
         return u
 
 
+class Sieve(lc.Family):
+    """Δu = k in a disc with a hole, u = 0 on its rims: the domain stays."""
+
+    domain = lc.Ball(x=0.0, y=0.0, radius=1.0) - lc.Ball(x=0.2, y=0.0, radius=0.3)
+    parameters = lc.Uniform(k=(0.5, 1.0))
+
+    @lc.interior
+    def equation(self, laplacian_u, k):
+        return laplacian_u - k
+
+    @lc.on()
+    def rims(self, u):
+        return u
+
+
 class Loose(Spiral):
     """No initial condition for v."""
 
@@ -239,6 +254,7 @@ def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
     [
         (Many, "interpolant needs one to four coefficients; many has 5"),
         (Disc, "interpolant needs a shape that stays: .*its shape moves with λ"),
+        (Sieve, "interpolant needs a domain without holes; sieve has some"),
         (lc.families.Burgers, "interpolant needs one to four coefficients; burgers has none"),
     ],
 )
