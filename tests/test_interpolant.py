@@ -21,6 +21,7 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.family_solver import solve_family
 from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
+from lcpinn.verdict import Judge
 
 # -- Families ------------------------------------------------------------------------------------
 
@@ -158,6 +159,19 @@ def test_it_ends_with_a_verdict_that_is_near_the_truth(spiral, run):
     assert verdict.error < 3 * true + 1e-12
     assert true < 3 * verdict.error + 1e-12
     assert read_json(run / "result.json")["verdict"]["solved"]
+
+
+def test_it_is_judged_between_its_nodes(spiral):
+    """At nodes, such as the corners of the prior, nothing is missing whatever the polynomial."""
+    with double():
+        lam = spiral.protocol.network.doubtful(spiral.params)
+        (estimate, *_) = Judge(spiral.problem)(spiral.params, num=1)
+        first = np.asarray(spiral.family.parameters.from_unit((1 + lam[:1]) / 2))[0]
+    np.testing.assert_allclose(list(estimate.at.values()), first)
+    for row, selection in zip(lam.T, spiral.params["selections"], strict=True):
+        num = len(selection) - 1
+        nodes = np.cos(np.pi * np.arange(num + 1) / num)
+        assert np.all(np.min(np.abs(row[:, None] - nodes), axis=1) > 0.1 / num**2)
 
 
 def test_a_saved_model_answers_to_the_bit(spiral, run):
