@@ -21,6 +21,7 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.family_solver import solve_family
 from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
+from lcpinn.verdict import Judge
 
 # -- Families ------------------------------------------------------------------------------------
 
@@ -98,6 +99,21 @@ class Disc(lc.Family):
         return u
 
 
+class Sieve(lc.Family):
+    """Δu = k in a disc with a hole, u = 0 on its rims: the domain stays."""
+
+    domain = lc.Ball(x=0.0, y=0.0, radius=1.0) - lc.Ball(x=0.2, y=0.0, radius=0.3)
+    parameters = lc.Uniform(k=(0.5, 1.0))
+
+    @lc.interior
+    def equation(self, laplacian_u, k):
+        return laplacian_u - k
+
+    @lc.on()
+    def rims(self, u):
+        return u
+
+
 class Loose(Spiral):
     """No initial condition for v."""
 
@@ -143,6 +159,19 @@ def test_it_ends_with_a_verdict_that_is_near_the_truth(spiral, run):
     assert verdict.error < 3 * true + 1e-12
     assert true < 3 * verdict.error + 1e-12
     assert read_json(run / "result.json")["verdict"]["solved"]
+
+
+def test_it_is_judged_between_its_nodes(spiral):
+    """At nodes, such as the corners of the prior, nothing is missing whatever the polynomial."""
+    with double():
+        lam = spiral.protocol.network.doubtful(spiral.params)
+        (estimate, *_) = Judge(spiral.problem)(spiral.params, num=1)
+        first = np.asarray(spiral.family.parameters.from_unit((1 + lam[:1]) / 2))[0]
+    np.testing.assert_allclose(list(estimate.at.values()), first)
+    for row, selection in zip(lam.T, spiral.params["selections"], strict=True):
+        num = len(selection) - 1
+        nodes = np.cos(np.pi * np.arange(num + 1) / num)
+        assert np.all(np.min(np.abs(row[:, None] - nodes), axis=1) > 0.1 / num**2)
 
 
 def test_a_saved_model_answers_to_the_bit(spiral, run):
@@ -239,6 +268,7 @@ def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
     [
         (Many, "interpolant needs one to four coefficients; many has 5"),
         (Disc, "interpolant needs a shape that stays: .*its shape moves with λ"),
+        (Sieve, "interpolant needs a domain without holes; sieve has some"),
         (lc.families.Burgers, "interpolant needs one to four coefficients; burgers has none"),
     ],
 )

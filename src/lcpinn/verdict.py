@@ -134,7 +134,8 @@ class Judge:
         names = self.problem.family.parameters.names
         shots = self._draws if draws is None else draws
         began, estimates = time.perf_counter(), []
-        sequence = itertools.chain(self._suspects, settings_of(self.problem.family.parameters))
+        prior = self.problem.family.parameters
+        sequence = itertools.chain(self._suspects, self._doubtful(params), settings_of(prior))
         for lam in itertools.islice(sequence, num or self.few):
             estimate = self._estimator(params, lam, shots, fronts=fronts)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
@@ -145,6 +146,12 @@ class Judge:
                 break
         self.seconds += time.perf_counter() - began
         return estimates
+
+    def _doubtful(self, params: Params) -> Iterator[np.ndarray]:
+        """Settings that the network itself is least sure of."""
+        lam = self.problem.network.doubtful(params)
+        if lam is not None:
+            yield from np.asarray(self.problem.family.parameters.from_unit((1 + lam) / 2))
 
     def suspect(self, at: Mapping[str, float]) -> None:
         """Look at this setting first from now on."""

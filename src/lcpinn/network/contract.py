@@ -69,6 +69,11 @@ class Network(Protocol):
         del params
         return None
 
+    def doubtful(self, params: Params) -> np.ndarray | None:
+        """Coefficients in [-1, 1], (n, p), where its error is to be looked at before elsewhere."""
+        del params
+        return None
+
     @property
     def num_hidden(self) -> int:
         """Hidden values of one point, for an estimate of the memory that a step takes."""

@@ -10,6 +10,7 @@ from functools import reduce
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
@@ -104,6 +105,13 @@ class Interpolant(Network):
     def resolution(self, params: Params) -> tuple[int, ...]:
         """Functions along each coordinate."""
         return params["coefficients"].shape[2:]
+
+    def doubtful(self, params: Params) -> np.ndarray:
+        """Between nodes, next to the centre and to two corners: at nodes there is little to see."""
+        degrees = np.array([len(selection) - 1 for selection in params["selections"]])
+        intervals = np.maximum(degrees, 1)
+        which = np.stack([intervals // 2, intervals - 1, 0 * intervals])
+        return np.where(degrees > 0, np.cos(np.pi * (which + 0.5) / intervals), 0.0)
 
     def words(self) -> str:
         return "Chebyshev and Fourier series in λ and the coordinates"

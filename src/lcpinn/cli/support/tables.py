@@ -165,12 +165,13 @@ def _points(points: Mapping[str, Any] | None) -> str:
 
 
 def _budget(budget: Mapping[str, float]) -> str:
-    """`50,000 Adam, 1,500 L-BFGS`; seconds and epochs with their unit."""
+    """`50,000 Adam, 1,500 L-BFGS`; seconds, epochs and nodes with their unit."""
     words = []
     for name, amount in budget.items():
         optimiser, unit = name.split()
         optimiser = {"LBFGS": "L-BFGS", "GaussNewton": "Gauss-Newton"}.get(optimiser, optimiser)
         forms = {"steps": "{} {}", "seconds": "{} s of {}", "epochs": "{} epochs"}
+        forms["nodes"] = "at most {} nodes"
         words.append(forms[unit].format(f"{amount:,g}", optimiser))
     return ", ".join(words)
 
