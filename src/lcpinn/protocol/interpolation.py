@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lcpinn.domain import Box
+from lcpinn.domain import Box, Region
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network import Interpolant
@@ -12,6 +12,7 @@ from lcpinn.optimiser import Interpolation
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.spectral.family_solver import check_one_basis
+from lcpinn.spectral.frame import has_holes
 from lcpinn.verdict import check_tolerance
 from lcpinn.weighting import Fixed
 
@@ -70,6 +71,8 @@ def reason_against_interpolation(family: Family) -> str:
         check_one_basis(family)
     except LcpinnError as error:
         return f"interpolant needs a shape that stays: {error}"
+    if isinstance(family.domain, Region) and has_holes(family.domain):
+        return f"interpolant needs a shape without holes: solutions of {name} are singular in them"
     return ""
 
 

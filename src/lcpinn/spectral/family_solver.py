@@ -17,8 +17,8 @@ from lcpinn.domain import Region
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
-from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.expansion import NotFinite
+from lcpinn.spectral.frame import Basis, functions_on, resized
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.newton import NotConverged
@@ -35,7 +35,7 @@ class FamilySolutions:
 
     family: Family
     settings: np.ndarray
-    basis: TensorBasis
+    basis: Basis
     coefficients: np.ndarray
     errors: np.ndarray  # estimated relative errors, (n,)
 
@@ -58,15 +58,15 @@ def solve_family(
     solver, rows = FamilySolver(family, tolerance), np.atleast_2d(np.asarray(settings, float))
     for row in rows:
         solver(row)
-    basis = basis_on(family.domain, solver.sizes)
+    basis = functions_on(family.domain, solver.sizes)
     coefficients = np.stack([in_basis(one, basis) for one in solver.solved])
     errors = np.array([one.error for one in solver.solved])
     return FamilySolutions(family, rows, basis, coefficients, errors)
 
 
-def in_basis(resolved: Resolved, basis: TensorBasis) -> np.ndarray:
+def in_basis(resolved: Resolved, basis: Basis) -> np.ndarray:
     """The coefficients (outputs, functions) in a basis that is at least as large."""
-    return resolved.expansion.basis.resized(resolved.coefficients, basis)
+    return resized(resolved.coefficients, resolved.expansion.basis, basis)
 
 
 class FamilySolver:
