@@ -20,6 +20,7 @@ from test_explorer import untrained
 from toy import Spiral
 
 import lcpinn as lc
+from benchmarks.shapes import FAMILIES
 from lcpinn.explorer import trace
 from lcpinn.explorer.page import _plotly, assemble, contents
 from lcpinn.families import Burgers, Cylinder, Helmholtz
@@ -574,3 +575,17 @@ def test_the_hole_grows_with_its_slider(driver, tmp_path):
     assert 0 < outside[0] < outside[1]
     np.testing.assert_allclose(np.abs(radius), [0.3, 0.9], atol=1e-6)
     assert driver.get_log("browser") == []
+
+
+def test_a_shape_is_there_at_the_ends_of_time(driver, tmp_path):
+    """The level function is zero all over the inside at t = 0: the outline is drawn further in."""
+    from selenium.webdriver.common.keys import Keys
+
+    solution = untrained(FAMILIES["washer"](), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "washer.html", 0))
+    for key in (Keys.HOME, Keys.END):
+        page.slider("t").send_keys(key)
+        inside = np.array(page.drawn("image", 1)["z"], float) < 0
+        assert 0.5 < inside.mean() < 0.8  # a ring takes π (1 - 0.4²) / 4 of its square
+        shown = np.isfinite(np.array(page.drawn("image")["z"], float))
+        assert shown[inside].all()

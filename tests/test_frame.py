@@ -10,6 +10,7 @@ from lcpinn.certificate.estimator import Estimator
 from lcpinn.families import FourHoles, Pipes
 from lcpinn.jet import Orders, expand
 from lcpinn.shape.corners import may_have_inward_corners
+from lcpinn.spectral import solve_family
 from lcpinn.spectral.determinacy import determinacy
 from lcpinn.spectral.holes import Hole, round_modes, solid_modes
 
@@ -267,6 +268,17 @@ def test_solve_knows_holes(make, at):
         np.testing.assert_allclose(values, family.truth(points, lam)[:, 0], rtol=0, atol=1e-9)
     assert solution.error < 1e-8
     assert solution.reason == ""
+
+
+def test_many_settings_are_solved_in_one_frame():
+    family, settings = Yukawa(), np.array([[1.0], [2.0]])
+    found = solve_family(family, settings, 1e-6)
+    points = family.domain.sobol(500, 3)
+    with jax.enable_x64(True):
+        exact = np.stack([family.truth(points, lam) for lam in settings])
+    np.testing.assert_allclose(found(points), exact, rtol=0, atol=1e-6)
+    with pytest.raises(lc.LcpinnError, match="interpolant needs a shape without holes"):
+        lc.protocol.by_name("interpolant", family)
 
 
 @pytest.mark.parametrize("missing", ["hole", "rim"])

@@ -268,7 +268,7 @@ def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
     [
         (Many, "interpolant needs one to four coefficients; many has 5"),
         (Disc, "interpolant needs a shape that stays: .*its shape moves with λ"),
-        (Sieve, "interpolant needs a domain without holes; sieve has some"),
+        (Sieve, "interpolant needs a shape without holes: solutions of sieve"),
         (lc.families.Burgers, "interpolant needs one to four coefficients; burgers has none"),
     ],
 )

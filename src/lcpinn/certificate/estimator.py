@@ -39,13 +39,13 @@ from lcpinn.threads import blas_threads
 SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
 FRAMES = {1: (64, 48), 2: (22, 18), 3: (10, 8)}  # of regions that are no boxes
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
+FRAME_GROWTHS = {1: 1, 2: 3, 3: 0}
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
-FRAME_GROWTHS = {1: 1, 2: 2, 3: 0}
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 LESS = 0.55  # of that, for the coarse one, with many outputs
 FRAME_GROWTH, MOST_IN_FRAME = 1.2, 2000  # the same; the matrix of a frame is written out
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
-BETWEEN = 0.5  # the share that may be left between the points
+BETWEEN, FRAME_BETWEEN = 0.5, 0.1  # the share that may be left between the points; in a frame
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
@@ -243,7 +243,8 @@ class Estimator:
             d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
-                if expansion.share_left_between(at, coefficients) > BETWEEN:
+                most = BETWEEN if expansion.on_box else FRAME_BETWEEN
+                if expansion.share_left_between(at, coefficients) > most:
                     return refused("between its points it is not resolved")
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)

@@ -81,29 +81,53 @@ function sampledTruth(grid) {
   return out;
 }
 
-// Values of the level function, and the same grid's values without those outside of the shape.
-function levelAt(grid) {
+// Values of the level function at the points of a grid.
+function levelAt(grid, points) {
   if (!level) return null;
   const out = new Float64Array(grid.count);
   level.set({ parameters: state.parameters, weights: [] });
-  level.fill(grid.points, 0, grid.count, out);
+  level.fill(points, 0, grid.count, out);
   return out;
+}
+
+// At the ends of a coordinate that is held, such as time, the level is zero all over the inside and
+// has no outline: there it is drawn a little further in.
+function inwards(grid) {
+  const widths = grid.vary.map((d) => coordinates[d].high - coordinates[d].low);
+  const cell = Math.max(...widths.map((width, i) => width / grid.axes[i].length));
+  const points = grid.points.slice();
+  coordinates.forEach(({ low, high }, d) => {
+    if (grid.vary.includes(d)) return;
+    const step = Math.min(2 * cell, (high - low) / 2);
+    for (let n = d; n < points.length; n += coordinates.length) {
+      points[n] = Math.min(Math.max(points[n], low + step), high - step);
+    }
+  });
+  return points;
+}
+
+// The same grid's values without those outside of the shape.
+
+const BESIDE = 1e-6; // of the size of the domain: what is still boundary
+
+function extent() {
+  return coordinates.reduce((most, c) => Math.max(most, c.high - c.low), 0);
 }
 
 function masked(grid, levels, values) {
   if (!levels || !values) return values;
-  const size = coordinates.reduce((most, c) => Math.max(most, c.high - c.low), 0);
   for (let n = 0; n < grid.count; n++) {
-    if (levels[n] > 1e-6 * size) values.fill(NaN, n * outputs.length, (n + 1) * outputs.length);
+    if (levels[n] > BESIDE * extent()) values.fill(NaN, n * outputs.length, (n + 1) * outputs.length);
   }
   return values;
 }
 
 // What is shown of a grid: the network's values and the truth, inside, and where that is.
 function shownOn(grid, values, preview) {
-  const levels = levelAt(grid);
-  const truth = masked(grid, levels, truthAt(grid));
-  return { grid, values: masked(grid, levels, values), truth, levels, preview };
+  const outside = levelAt(grid, grid.points);
+  const truth = masked(grid, outside, truthAt(grid));
+  const levels = outside && levelAt(grid, inwards(grid));
+  return { grid, values: masked(grid, outside, values), truth, levels, preview };
 }
 
 // One output of values that are row by row.

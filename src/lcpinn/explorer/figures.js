@@ -174,7 +174,8 @@ function outline(grid, levels) {
     x: grid.axes[0],
     y: grid.axes[1],
     z: grid.axes[1].map((_, j) => row(j)),
-    contours: { type: "constraint", operation: "<", value: 0 }, // filled where it does not hold
+    // Filled where it does not hold; the edges of a box, with a level of zero, belong to it.
+    contours: { type: "constraint", operation: "<", value: BESIDE * extent() },
     fillcolor: css("--paper"),
     line: { color: css("--ink"), width: 1.5 },
     showscale: false,

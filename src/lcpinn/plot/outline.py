@@ -22,7 +22,7 @@ from lcpinn.plot.style import (
     setting,
     symbol,
 )
-from lcpinn.plot.values import Plane, planes
+from lcpinn.plot.values import ACROSS, Plane, planes
 from lcpinn.precision import double
 
 CONTINUED = 2.0  # pixels beyond the boundary that are coloured before they are cut off
@@ -68,10 +68,19 @@ def row_height(family: Family, plane: Plane, num: int) -> float:
 
 
 def _level(domain: Region, plane: Plane, lam: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The level function on a plane: positive outside, also just beyond its edges."""
-    with double():
-        level = plane.shaped(domain.level_at(plane.points, lam))
+    """The level function on a plane: positive outside, also just beyond its edges.
+
+    At the ends of a coordinate that is held, such as time, it is zero all over the inside: there it
+    is taken two pixels further in.
+    """
     a, b, c, d = plane.extent
+    points, pixel = plane.points.copy(), max(b - a, d - c) / ACROSS
+    for name in plane.held:
+        low, high = domain.ranges[name]
+        inwards, column = min(2 * pixel, (high - low) / 2), domain.names.index(name)
+        points[:, column] = np.clip(points[:, column], low + inwards, high - inwards)
+    with double():
+        level = plane.shaped(domain.level_at(points, lam))
     across, up = (np.linspace(*ends, n) for ends, n in zip(((a, b), (c, d)), level.shape,
                                                          strict=True))  # fmt: skip
     return across, up, level

@@ -143,8 +143,9 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
     num_rows = (len(shown_planes) + sliced) * len(family.outputs)
     width = SINGLE if len(chosen) == 1 else DOUBLE
     each = row_height(family, shown_planes[0], len(chosen))
-    drawn = Figure(figsize=(width, tall(num_rows, each, TITLE)))
-    heights = [each + TITLE, *[each] * (num_rows - 1)]
+    title = TITLE if family.parameters.dim else 0.0
+    drawn = Figure(figsize=(width, tall(num_rows, each, title)))
+    heights = [each + title, *[each] * (num_rows - 1)]
     parts = iter(drawn.subfigures(num_rows, 1, squeeze=False, height_ratios=heights)[:, 0])
     values = [[outputs_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
     first = True

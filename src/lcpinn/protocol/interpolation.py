@@ -12,7 +12,7 @@ from lcpinn.optimiser import Interpolation
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.spectral.family_solver import check_one_basis
-from lcpinn.spectral.holes import holes_of
+from lcpinn.spectral.frame import has_holes
 from lcpinn.verdict import check_tolerance
 from lcpinn.weighting import Fixed
 
@@ -71,8 +71,8 @@ def reason_against_interpolation(family: Family) -> str:
         check_one_basis(family)
     except LcpinnError as error:
         return f"interpolant needs a shape that stays: {error}"
-    if isinstance(family.domain, Region) and holes_of(family.domain, family.domain.given(None)):
-        return f"interpolant needs a domain without holes; {name} has some"
+    if isinstance(family.domain, Region) and has_holes(family.domain):
+        return f"interpolant needs a shape without holes: solutions of {name} are singular in them"
     return ""
 
 

@@ -6,13 +6,12 @@ together and in the sense of least squares, for a correction d:
     T'(u)[d] = -T(u)     for every term T, inside and on the faces.
 
 `linearisation.py` has the linearised terms, which is all that is asked of a family; `basis.py` the
-functions that d is expanded in, `holes.py` and `frame.py` those of shapes; `collocation.py` the
+functions that d is expanded in, `frame.py` with `holes.py` those on shapes; `collocation.py` the
 points where the terms hold and their rows, `least_squares.py` the solvers for those, written out or
 not; `expansion.py` one expansion over the whole domain, and `march.py` with `slab.py` and
 `splines.py` one slab after the other where there are fronts. `determinacy.py` finds out whether a
-page has one solution, `newton.py` and `solver.py` find it, `family_solver.py` at many settings in
-one basis, and `sparse_grid.py` says at which ones to interpolate between them; the certificate asks
-for the error of a network alone.
+page has one solution, `newton.py` and `solver.py` find it; the certificate asks for the error of a
+network alone.
 """
 
 from lcpinn.spectral.basis import Axis, TensorBasis

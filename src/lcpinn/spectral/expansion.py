@@ -10,9 +10,9 @@ import numpy as np
 
 from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
-from lcpinn.spectral.basis import TensorBasis, basis_on
+from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.frame import Basis, frame_on, scattered
+from lcpinn.spectral.frame import Basis, functions_on, scattered
 from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
@@ -40,11 +40,7 @@ class Expansion:
     ):
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
         self.parameters, self.on_box = parameters, isinstance(self.family.domain, Box)
-        domain = self.family.domain
-        self.basis: Basis = (
-            basis_on(domain, sizes) if isinstance(domain, Box)
-            else frame_on(domain, sizes, parameters)
-        )  # fmt: skip
+        self.basis: Basis = functions_on(self.family.domain, sizes, parameters)
         self._outflow_sides: list[tuple[str, float]] | None = None
 
     @property

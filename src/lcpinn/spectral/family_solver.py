@@ -17,10 +17,10 @@ from lcpinn.domain import Region
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
-from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis, resized
+from lcpinn.spectral.expansion import NotFinite
+from lcpinn.spectral.frame import Basis, functions_on, resized
 from lcpinn.spectral.least_squares import NotSolvable
-from lcpinn.spectral.linearisation import linearised, zeroth
+from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.newton import NotConverged
 from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
@@ -58,7 +58,7 @@ def solve_family(
     solver, rows = FamilySolver(family, tolerance), np.atleast_2d(np.asarray(settings, float))
     for row in rows:
         solver(row)
-    basis = Expansion(linearised(family), solver.sizes, rows[0]).basis
+    basis = functions_on(family.domain, solver.sizes)
     coefficients = np.stack([in_basis(one, basis) for one in solver.solved])
     errors = np.array([one.error for one in solver.solved])
     return FamilySolutions(family, rows, basis, coefficients, errors)

@@ -17,7 +17,7 @@ import numpy as np
 
 from lcpinn.jet import Orders
 from lcpinn.quadrature import unit_sobol
-from lcpinn.shape import Region
+from lcpinn.shape import Box, Region
 from lcpinn.shape.ball import direction
 from lcpinn.spectral.basis import CHUNK, Axis, TensorBasis, basis_on, padded, tail_length
 from lcpinn.spectral.holes import Hole, holes_of, round_modes, solid_modes
@@ -137,13 +137,26 @@ def resized(coefficients: np.ndarray, old: Basis, new: Basis) -> np.ndarray:
     return old.resized(coefficients, new)
 
 
+def has_holes(region: Region) -> bool:
+    """Whether a region that does not move has functions of its own beside its bounding box's."""
+    return bool(holes_of(region, np.asarray(region.given(None), float)))
+
+
+def functions_on(
+    domain: Box | Region, sizes: Sequence[int], parameters: np.ndarray | None = None
+) -> Basis:
+    """So many functions along each coordinate of a domain; on a shape with those of its holes."""
+    if isinstance(domain, Box):
+        return basis_on(domain, sizes)
+    return frame_on(domain, sizes, parameters)
+
+
 def frame_on(region: Region, sizes: Sequence[int], parameters: np.ndarray | None) -> Basis:
     """So many functions along each coordinate of the bounding box, and functions of the holes."""
     tensor = basis_on(region, sizes)
     if parameters is None and region.moves:
         return tensor
-    setting = region.prior.from_unit(np.full(region.prior.dim, 0.5))
-    holes = holes_of(region, np.asarray(setting if parameters is None else parameters, float))
+    holes = holes_of(region, np.asarray(region.given(parameters), float))
     if not holes:
         return tensor
     degree = max(LEAST_DEGREE, max(sizes) // 2)
