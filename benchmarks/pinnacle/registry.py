@@ -124,7 +124,7 @@ PROBLEMS: dict[str, Problem] = {
     "block": Problem(
         Block3d,
         (Row("Poisson 3d-CG", _each("k", 8.0), 5.60e-1, 1.02e-1, "LRA"),),
-        accuracy=5e-3,
+        accuracy=1e-3,
         aid="y and z in units of the source's waves",
     ),
     "step": Problem(
