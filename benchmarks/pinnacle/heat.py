@@ -1,13 +1,16 @@
-"""Heat 2d-MS and Heat-P, Heat 2d-VC: many wavelengths, and a rough medium."""
+"""Heat 2d-MS and Heat-P, 2d-VC, 2d-CG, 2d-LT: waves, a rough medium, 17 holes, a long time."""
 
 from __future__ import annotations
+
+from functools import reduce
+from operator import or_
 
 import jax.numpy as jnp
 import numpy as np
 
 import lcpinn as lc
 from benchmarks.pinnacle.published import heat_conductivity_signs
-from benchmarks.pinnacle.reference import finite_volume
+from benchmarks.pinnacle.reference import evolution, finite_volume, holes
 
 
 class Waves2d(lc.Family):
@@ -24,7 +27,7 @@ class Waves2d(lc.Family):
     )
 
     def features(self, t, x, y, n):
-        return 0.4 * t - 1, 2 * x - 1, 2 * y - 1, n * (x - 0.5)
+        return 0.4 * t - 1, n * x, 2 * y - 1
 
     @lc.interior
     def equation(self, u_t, u_xx, u_yy):
@@ -87,3 +90,74 @@ class TwoMedia(lc.Family):
 
     def reference(self, t, x, y, c):
         return finite_volume.two_media(np.asarray(self.signs), c)(t, x, y)
+
+
+class SeventeenHoles(lc.Family):
+    """u_t = Δu, u_n = h (T - u): a plate with 17 holes is heated, for every transfer coefficient h.
+
+    Heat 2d-CG has h = 1. T is 5 at eleven large holes, 1 at six small ones, 0.1 at the sides; the
+    plate is cold at the start.
+    """
+
+    plate = lc.Box(x=(-8.0, 8.0), y=(-12.0, 12.0))
+    large = reduce(or_, (lc.Ball(x=x, y=y, radius=1.0) for x, y in holes.LARGE))
+    small = reduce(or_, (lc.Ball(x=x, y=y, radius=0.4) for x, y in holes.SMALL))
+    domain = lc.Box(t=(0.0, 3.0)) * (plate - large - small)
+    parameters = lc.LogUniform(h=(0.3, 3.0))
+    evaluation = lc.Evaluation({"t": 4, "x": 17, "y": 25}, {"h": (1.0,)}, dense=1)
+
+    @lc.interior
+    def equation(self, u_t, laplacian_u):
+        return u_t - laplacian_u
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+    @lc.on(large)
+    def hot(self, u, u_n, h):
+        return u_n - h * (5.0 - u)
+
+    @lc.on(small)
+    def warm(self, u, u_n, h):
+        return u_n - h * (1.0 - u)
+
+    @lc.on(plate)
+    def sides(self, u, u_n, h):
+        return u_n - h * (0.1 - u)
+
+    def reference(self, t, x, y, h):
+        return holes.seventeen_holes(t, x, y, h)
+
+
+class LongHeat(lc.Family):
+    """u_t = 0.001 Δu + 5 sin(k u²) (1 + 2 sin(πt/4)) sin 4πx sin 2πy, u = 0 on the sides.
+
+    Heat 2d-LT has k = 1 and t up to 100; here for every k, up to t = 8, the period of the source.
+    u = sin 4πx sin 3πy at the start.
+    """
+
+    domain = lc.Box(t=(0.0, 8.0), x=(0.0, 1.0), y=(0.0, 1.0))
+    parameters = lc.Uniform(k=(0.5, 2.0))
+    evaluation = lc.Evaluation(
+        {"t": tuple(evolution.LONG_TIMES[::4]), "x": 33, "y": 33}, {"k": (1.0,)}, dense=1
+    )
+
+    @lc.interior
+    def equation(self, u, u_t, laplacian_u, t, x, y, k):
+        pattern = jnp.sin(4 * jnp.pi * x) * jnp.sin(2 * jnp.pi * y)
+        source = 5 * jnp.sin(k * u**2) * (1 + 2 * jnp.sin(jnp.pi * t / 4)) * pattern
+        return u_t - 0.001 * laplacian_u - source
+
+    @lc.on(t=0.0)
+    def start(self, u, x, y):
+        return u - jnp.sin(4 * jnp.pi * x) * jnp.sin(3 * jnp.pi * y)
+
+    @lc.on(x=(0.0, 1.0), y=(0.0, 1.0))
+    def sides(self, u):
+        return u
+
+    def reference(self, t, x, y, k):
+        fields = evolution.long_heat(k)
+        grid = np.linspace(0, 1, fields.shape[-1])
+        return evolution.at_levels(evolution.LONG_TIMES, fields, (grid, grid), t, x, y)

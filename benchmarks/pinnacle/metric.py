@@ -61,8 +61,14 @@ def test_points(family: lc.Family, problem: Problem, lam: np.ndarray) -> np.ndar
     """The nodes of the problem's first file, or scattered points of its domain, (n, dim)."""
     if problem.files:
         return load(problem.files[0][0]).points
-    num = problem.num_points
-    return np.asarray(family.domain.sobol(num, SEED, parameters=np.tile(lam, (num, 1))))
+    num = problem.num_points // max(1, len(problem.times))
+    points = np.asarray(family.domain.sobol(num, SEED, parameters=np.tile(lam, (num, 1))))
+    if not problem.times:
+        return points
+    column = family.domain.names.index("t")
+    levels = np.repeat(points[None], len(problem.times), axis=0)
+    levels[:, :, column] = np.array(problem.times)[:, None]
+    return levels.reshape(-1, points.shape[1])
 
 
 def predict(solution: lc.Solution, points: np.ndarray, lam: np.ndarray) -> np.ndarray:

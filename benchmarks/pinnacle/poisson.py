@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 
 import lcpinn as lc
-from benchmarks.pinnacle.reference import holes
+from benchmarks.pinnacle.reference import cut_cells, holes
 from benchmarks.pinnacle.reference.holes import OFFSET
 
 
@@ -75,3 +76,40 @@ class Screened2d(lc.Family):
 
     def reference(self, x, y, k):
         return holes.screened(x, y, k)
+
+
+class Block3d(lc.Family):
+    """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
+
+    Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
+    along y and two and a half along z; the network sees y and z in units of them.
+    """
+
+    cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
+    balls = (
+        lc.Ball(x=0.4, y=0.3, z=0.6, radius=0.2)
+        | lc.Ball(x=0.6, y=0.7, z=0.6, radius=0.2)
+        | lc.Ball(x=0.2, y=0.8, z=0.7, radius=0.1)
+        | lc.Ball(x=0.6, y=0.2, z=0.3, radius=0.1)
+    )
+    domain = cube - balls
+    parameters = lc.Uniform(k=(4.0, 10.0))
+    evaluation = lc.Evaluation({"x": 17, "y": 41, "z": 21}, {"k": (8.0,)}, dense=1)
+
+    def features(self, x, y, z):
+        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * (2 * z - 1)
+
+    @lc.interior
+    def equation(self, u, laplacian_u, x, y, z, k):
+        screening = jnp.where(z < 0.5, k**2, (1.25 * k) ** 2)
+        square = x**2 + y**2 + z**2
+        waves = jnp.sin(jnp.pi * x), jnp.sin(10 * jnp.pi * y), jnp.sin(5 * jnp.pi * z)
+        steep = 20 * jnp.exp(waves[0] + waves[1] + waves[2]) * (square - 1) / (square + 1)
+        return -laplacian_u + screening * u - steep - 100 * waves[0] * waves[1] * waves[2]
+
+    @lc.on()
+    def insulated(self, u_n):
+        return u_n
+
+    def reference(self, x, y, z, k):
+        return cut_cells.block(k, np.stack([x, y, z], axis=-1))

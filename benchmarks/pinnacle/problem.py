@@ -31,7 +31,7 @@ class Problem:
     accuracy: the relative error to which our reference is known; changed: how the page departs from
     the benchmark's statement, and why; aid: what the page does to help its network; files: thinned
     published references, with the setting of each. Test points are the nodes of the first file, or
-    `num_points` scattered ones.
+    `num_points` scattered ones; with `times` a point of space is compared at all of them.
     """
 
     family: Callable[[], lc.Family]
@@ -41,6 +41,7 @@ class Problem:
     aid: str = ""
     files: tuple[tuple[str, Setting], ...] = ()
     num_points: int = 8192
+    times: tuple[float, ...] = ()
     outputs: tuple[str, ...] | None = field(default=None)  # that count; all where not given
 
     @property

@@ -10,12 +10,14 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.pinnacle.burgers import Burgers1d
+from benchmarks.pinnacle.chaos import GrayScott, KuramotoSivashinsky
 from benchmarks.pinnacle.dimensions import Heat5d, Poisson5d
 from benchmarks.pinnacle.flow import BackwardStep, LidDrivenCavity
-from benchmarks.pinnacle.heat import TwoMedia, Waves2d
+from benchmarks.pinnacle.heat import LongHeat, SeventeenHoles, TwoMedia, Waves2d
 from benchmarks.pinnacle.inverse import HeatInverse, PoissonInverse
-from benchmarks.pinnacle.poisson import FourHoles2d, Screened2d
+from benchmarks.pinnacle.poisson import Block3d, FourHoles2d, Screened2d
 from benchmarks.pinnacle.problem import LeftOut, Problem, Row
+from benchmarks.pinnacle.reference.evolution import GRAY_SCOTT_TIMES, LONG_TIMES
 from benchmarks.pinnacle.waves import Wave1d
 
 VISCOSITY = 0.01 / 3.141592653589793  # of Burgers 1d-C
@@ -70,7 +72,7 @@ PROBLEMS: dict[str, Problem] = {
             Row("Wave-P", _each("a", 2.0, 4.0, 6.0, 8.0, 10.0), 5.22e-1, 2.69e-1, "NTK"),
         ),
         accuracy=1e-12,
-        aid="the network sees a x and a t beside x and t",
+        aid="the network sees a x and 2 a t beside x and t",
     ),
     "heat-waves": Problem(
         Waves2d,
@@ -80,7 +82,7 @@ PROBLEMS: dict[str, Problem] = {
         ),
         accuracy=1e-12,
         changed="scattered test points: on the published lattice, x = k/9, n = 20 looks as n = 2",
-        aid="the network sees n x beside x",
+        aid="the network sees n x in place of x",
     ),
     "poisson-5d": Problem(
         Poisson5d,
@@ -113,6 +115,18 @@ PROBLEMS: dict[str, Problem] = {
         files=(("heat_darcy", {"c": 2.0}),),
         outputs=("u",),
     ),
+    "kuramoto-sivashinsky": Problem(
+        KuramotoSivashinsky,
+        (Row("KS", _each("d", 1.0), 1.01, 9.57e-1, "LRA"),),
+        accuracy=1e-6,
+        changed="periodic, as the published reference is; up to t = 0.4 of 1",
+    ),
+    "block": Problem(
+        Block3d,
+        (Row("Poisson 3d-CG", _each("k", 8.0), 5.60e-1, 1.02e-1, "LRA"),),
+        accuracy=1e-3,
+        aid="y and z in units of the source's waves",
+    ),
     "step": Problem(
         BackwardStep,
         (Row("NS 2d-CG", _each("nu", 0.01), 1.19e-1, 8.24e-2, "LAAF"),),
@@ -120,6 +134,28 @@ PROBLEMS: dict[str, Problem] = {
         changed="flow is normal to the outlet, as in the published reference, since p = 0 alone "
         "leaves it open. Compared with that reference, which suppresses backflow there",
         files=(("ns_0_obstacle", {"nu": 0.01}),),
+    ),
+    "seventeen-holes": Problem(
+        SeventeenHoles,
+        (Row("Heat 2d-CG", _each("h", 1.0), 3.64e-2, 2.39e-2, "LAAF"),),
+        accuracy=1e-4,
+        num_points=6200,
+        times=(0.0, *(round(0.1 * i, 1) for i in range(1, 31))),
+    ),
+    "long-heat": Problem(
+        LongHeat,
+        (Row("Heat 2d-LT", _each("k", 1.0), 9.99e-1, 9.99e-1, "all"),),
+        accuracy=1e-4,
+        changed="up to t = 8 of 100, one period of the source",
+        times=tuple(map(float, LONG_TIMES)),
+    ),
+    "gray-scott": Problem(
+        GrayScott,
+        (Row("GS", _each("b", 0.04), 3.19e-1, 7.99e-2, "FBPINN"),),
+        accuracy=1e-4,
+        changed="periodic, as its reference presumably is; the statement has no condition on the "
+        "sides. u = 1, v = 0 would score 9.5e-2",
+        times=tuple(map(float, GRAY_SCOTT_TIMES)),
     ),
 }
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from lcpinn.cache import cached
+from lcpinn.threads import blas_threads
 
 VISCOSITY = 0.01
 # Functions along each coordinate, up to an amplitude of the lid: layers along walls get thinner.
@@ -112,14 +113,15 @@ def _solve(a: float, size: int) -> dict[str, np.ndarray]:
         kept = min(size, len(gentler))
         stream[:kept, :kept] = 2 * gentler[:kept, :kept]
     stream = stream.ravel()
-    for _ in range(STEPS):
-        correction = system.newton(stream, a)
-        stream = stream + correction
-        if np.linalg.norm(correction) < SETTLED * np.linalg.norm(stream):
-            break
-    else:
-        raise RuntimeError(f"the cavity's flow for a = {a} has not settled")
-    pressure = system.pressure(stream, a)
+    with blas_threads():
+        for _ in range(STEPS):
+            correction = system.newton(stream, a)
+            stream = stream + correction
+            if np.linalg.norm(correction) < SETTLED * np.linalg.norm(stream):
+                break
+        else:
+            raise RuntimeError(f"the cavity's flow for a = {a} has not settled")
+        pressure = system.pressure(stream, a)
     return {"stream": stream.reshape(size, size), "pressure": pressure.reshape(size, size)}
 
 

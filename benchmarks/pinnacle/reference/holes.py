@@ -6,8 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from benchmarks.pinnacle.reference.hyperbola import contour
 from benchmarks.pinnacle.reference.trefftz import Condition, Hole, Plate, Solved, solve
+from lcpinn.cache import cached
 
+LARGE = ((4.0, 3.0), (4.0, -3.0), (-4.0, 3.0), (-4.0, -3.0), (4.0, 9.0), (4.0, -9.0),
+         (-4.0, 9.0), (-4.0, -9.0), (0.0, 0.0), (0.0, 6.0), (0.0, -6.0))  # fmt: skip
+SMALL = ((3.2, 6.0), (3.2, -6.0), (-3.2, 6.0), (-3.2, -6.0), (3.2, 0.0), (-3.2, 0.0))
 OFFSET = 0.3  # of the four holes of Poisson 2d-C, along both axes
 BOLTZMANN_HOLES = (Hole(0.5, 0.5, 0.2), Hole(0.4, -0.4, 0.4), Hole(-0.2, -0.7, 0.1),
                    Hole(-0.6, 0.5, 0.3))  # fmt: skip
@@ -56,3 +61,45 @@ def screened_particular(x: np.ndarray, y: np.ndarray, k: float) -> np.ndarray:
 def screened(x: np.ndarray, y: np.ndarray, k: float) -> np.ndarray:
     """-Δu + k²u = source on [-1, 1]² with four holes; u = 0.2 on the sides, 1 on the rims."""
     return screened_particular(x, y, k) + _screened(float(k))(x, y)
+
+
+# -- Heat 2d-CG: the Laplace transform solves Δw = s w, with conditions that are constant over s ---
+
+FIRST, LAST = 0.1, 3.0  # times of the published reference
+CONTOUR = contour(FIRST, LAST, 20)
+VERSION = 1
+
+
+@lru_cache(maxsize=4)
+def _transforms(h: float) -> list[Solved]:
+    """The transform at every point of the contour."""
+    large, small = ([Hole(x, y, r) for x, y in c] for c, r in ((LARGE, 1.0), (SMALL, 0.4)))
+    plate = Plate(8.0, 12.0, (*large, *small), modes=12, ring=60, corner=16)
+    compute = lambda: {f"c{i}": _transform(plate, s, h) for i, s in enumerate(CONTOUR.points)}
+    arrays = cached("pinnacle-seventeen-holes", VERSION, {"h": h}, compute)
+    return [
+        Solved(plate.functions(np.sqrt(s)), arrays[f"c{i}"], np.nan)
+        for i, s in enumerate(CONTOUR.points)
+    ]
+
+
+def _transform(plate: Plate, s: complex, h: float) -> np.ndarray:
+    levels = [5.0] * len(LARGE) + [1.0] * len(SMALL)
+    edges = [(plate.sides(), 0.1)]
+    edges += [(plate.rim(hole), level) for hole, level in zip(plate.holes, levels, strict=True)]
+    conditions = [Condition(edge, h, 1.0, np.asarray(h * level / s)) for edge, level in edges]
+    return solve(plate, np.sqrt(s), conditions).coefficients
+
+
+def seventeen_holes(t: np.ndarray, x: np.ndarray, y: np.ndarray, h: float) -> np.ndarray:
+    """u_t = Δu with u_n = h (T - u) on 17 holes and the sides; t is 0 or between FIRST and LAST."""
+    t, x, y = (np.asarray(v, float).ravel() for v in np.broadcast_arrays(t, x, y))
+    if np.any((t > 0) & ((t < 0.999 * FIRST) | (t > 1.001 * LAST))):
+        raise ValueError(f"this reference is known from t = {FIRST:g} to {LAST:g} alone")
+    places, index = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
+    transforms = np.stack([solved(*places.T) for solved in _transforms(float(h))])
+    values = np.zeros(len(t))
+    for time in np.unique(t[t > 0]):
+        here = t == time
+        values[here] = np.imag(CONTOUR.kernel(time) @ transforms)[index.ravel()[here]]
+    return values

@@ -20,6 +20,8 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.special import kve
 
+from lcpinn.threads import blas_threads
+
 CUTOFF = 1e-13  # of singular values: the functions are nearly dependent
 
 
@@ -175,7 +177,8 @@ def solve(plate: Plate, kappa: complex, conditions: Sequence[Condition]) -> Solv
         right.append(np.broadcast_to(given, edge.x.shape))
     matrix, target = np.concatenate(blocks), np.concatenate(right)
     size = np.linalg.norm(matrix, axis=0)
-    answer = lstsq(matrix / size, target, cond=CUTOFF)
+    with blas_threads():
+        answer = lstsq(matrix / size, target, cond=CUTOFF)
     assert answer is not None
     coefficients = answer[0] / size
     return Solved(functions, coefficients, float(np.max(np.abs(matrix @ coefficients - target))))
