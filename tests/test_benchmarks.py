@@ -149,6 +149,7 @@ def test_a_training_in_a_fresh_process_is_kept_and_not_repeated(tmp_path, capsys
     assert json.loads(out.read_text())["runs"] == [run]
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_is_reported(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(families, "_stamp", lambda seeds: {"device": "abacus", "platform": "cpu"})
     with pytest.raises(SystemExit, match="1 trainings failed"):

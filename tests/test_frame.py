@@ -203,6 +203,7 @@ def true_error(family, size, lam, error=wave):
     return np.sqrt(np.mean(added**2) / np.mean(truth**2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-2, 1e-8])
 @pytest.mark.parametrize(
     ("make", "lam"),
@@ -315,6 +316,7 @@ def test_functions_of_holes_have_their_derivatives(coordinates, period):
         np.testing.assert_allclose(again, modes, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_at_a_corner_that_points_inwards_it_says_what_it_cannot_resolve():
     error = lambda p: singular(p[0], p[1])
     found = spoilt(Elbow(), 1e-4, error)(None, np.array([]))
@@ -335,6 +337,7 @@ def test_which_shapes_have_corners_that_point_inwards():
         assert may_have_inward_corners(shape, {"r": 0.3})
 
 
+@pytest.mark.slow
 def test_a_free_level_is_left_out_of_the_estimate():
     """No flux through any rim: a constant is free, and no error."""
 

@@ -51,6 +51,7 @@ def test_smooth_solutions_are_found_to_ten_digits(name):
     assert true_error(solved) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_nonlinear_front_that_an_expansion_resolves():
     solved = lc.solve(ZOO["fisher"](), r=3.0, tolerance=1e-6)
     assert solved.error <= 1e-6
@@ -62,6 +63,7 @@ def test_a_coordinate_gets_the_functions_that_it_needs():
     assert resolution["x"] > resolution["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["burgers", "buckley-leverett"])
 def test_a_front_is_marched_through(name, monkeypatch):
     """Two marches that agree say how far to trust it; a corner's layer is the ansatz's."""

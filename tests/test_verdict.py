@@ -148,6 +148,7 @@ def layer(tmp_path_factory):
     return home, done
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_not_given_in_silence(layer):
     home, done = layer
     assert done.exit_code == 1, done.output
@@ -162,6 +163,7 @@ def test_a_wrong_answer_is_not_given_in_silence(layer):
     assert 1e-3 <= verdict["at"]["nu"] <= 1
 
 
+@pytest.mark.slow
 def test_a_model_keeps_its_verdict(layer):
     home, _ = layer
     written = json.loads((home / "run" / "result.json").read_text())["verdict"]
@@ -171,6 +173,7 @@ def test_a_model_keeps_its_verdict(layer):
     assert solution.verdict.to_json() == written
 
 
+@pytest.mark.slow
 def test_an_error_above_one_per_cent_warns_without_being_asked(layer):
     namespace = {}
     exec(LAYER, namespace)
