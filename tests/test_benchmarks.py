@@ -46,6 +46,7 @@ def test_the_products_are_those_of_the_network():
     assert step.product_shapes(setup) == inside + faces
 
 
+@pytest.mark.slow
 def test_a_result_is_written_with_its_origin(result, tmp_path, monkeypatch):
     monkeypatch.setattr(step, "measure", lambda *_, **__: result)
     monkeypatch.setattr(step, "first_steps", dict)

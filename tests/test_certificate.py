@@ -519,6 +519,7 @@ def test_a_tolerance_is_kept_or_not(decay, tmp_path):
     assert "failed" in broken.stdout
 
 
+@pytest.mark.slow
 def test_an_estimate_at_one_setting(decay):
     spec = importlib.util.spec_from_file_location("decay_page", decay / "decay.py")
     assert spec is not None

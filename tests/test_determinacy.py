@@ -397,6 +397,7 @@ def test_a_frame_solves_on_a_disc():
     assert np.linalg.norm(u - exact) / np.linalg.norm(exact) < 1e-8
 
 
+@pytest.mark.slow
 def test_redundancy_of_a_frame_is_no_open_page():
     """No function is free on the disc with u given on its rim; with its flux, a level is."""
     basis, inside, rows = on_disc("dirichlet")

@@ -364,6 +364,7 @@ def test_a_free_level_is_left_out_of_the_estimate():
     assert "up to a constant" in found.note
 
 
+@pytest.mark.slow
 def test_solve_answers_inside_of_the_shape():
     family = Ellipse()
     solution = lc.solve(family, a=1.5, tolerance=1e-8)
@@ -372,6 +373,7 @@ def test_solve_answers_inside_of_the_shape():
     assert np.isnan(solution(x=1.6, y=0.0))
 
 
+@pytest.mark.slow
 def test_normals_of_a_box_reach_the_estimate():
     """A Robin condition by u_n on a box: the same estimate as with the derivative by name."""
 

@@ -189,6 +189,7 @@ def test_exploring_finds_the_end_of_a_curved_valley():
     np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_an_exploring_step_that_is_not_finite_is_not_taken():
     rows = lambda v: jnp.where(v[0] > 1.5, jnp.nan, 1.0) * jnp.stack([v[1], v[0] - 2])
     both = lambda v: (rows(v), jax.jacobian(rows)(v))

@@ -301,6 +301,7 @@ def test_held_in_training():
         known(Offset, m=0.25, k=1.0).fit({"t": T, "u": T})
 
 
+@pytest.mark.slow
 def test_single_numbers_count_for_every_observation():
     found = known(Offset).fit({"t": T, "m": 0.25, "u": np.exp(-1.2 * T) + 0.25})
     assert found.values == {"k": pytest.approx(1.2, abs=1e-9)}

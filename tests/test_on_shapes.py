@@ -385,6 +385,7 @@ def test_a_grid_becomes_a_dataset_with_named_dimensions():
         solution.to_xarray(z=3, r=0.3, b=1.0)
 
 
+@pytest.mark.slow
 def test_files_for_paraview_and_netcdf_read_back(tmp_path):
     meshio, xarray = pytest.importorskip("meshio"), pytest.importorskip("xarray")
     solution = untrained(Pipes())

@@ -409,6 +409,7 @@ def test_training_lowers_the_relative_error(trained):
     assert solution.evaluate()["mean"] < 0.5  # the zero solution has an error of one
 
 
+@pytest.mark.slow
 def test_a_loaded_model_answers_the_same(trained):
     solution, out = trained
     back = lc.load(out, Gentle())
@@ -417,11 +418,13 @@ def test_a_loaded_model_answers_the_same(trained):
     np.testing.assert_array_equal(back(t=t, x=x), solution(t=t, x=x))
 
 
+@pytest.mark.slow
 def test_it_answers_for_the_familys_own_condition(trained):
     condition = trained[0].params["condition"]
     np.testing.assert_allclose(condition, -np.sin(np.pi * grid(64)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_trained_on_one_grid_it_answers_on_a_finer_one(trained):
     params, times = trained[0].params, np.linspace(0, 1, 11)
     errors = []

@@ -153,6 +153,7 @@ def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
     assert_keeps_its_types(stage, params)
 
 
+@pytest.mark.slow
 def test_lbfgs_says_that_no_decrease_is_left_at_its_optimum(lbfgs):
     """Started again and again where it ended; the last digits may take it several times."""
     _, stage, params = lbfgs

@@ -137,6 +137,7 @@ def test_curves_are_the_solution(solutions):
     assert len({colour for colour, _ in styles}) == len({dashes for _, dashes in styles}) == 2
 
 
+@pytest.mark.slow
 def test_fields_are_the_solution_and_the_error(solutions):
     solution = solutions["2-d"]
     (plane,) = planes(solution.family)

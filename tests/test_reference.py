@@ -150,6 +150,7 @@ def burgers_grid() -> Array:
     return burgers(BURGERS_T, BURGERS_X)
 
 
+@pytest.mark.slow
 def test_cole_hopf_quadrature_has_converged(burgers_grid: Array) -> None:
     fine = burgers(BURGERS_T, BURGERS_X, num_nodes=250)
     other = np.array([trapezoid(np.full(256, t), BURGERS_X, NU) for t in BURGERS_T[:, 0]])
@@ -364,6 +365,7 @@ def test_reference_between_its_nodes() -> None:
     assert np.abs(values - buckley_leverett(times[:, None], x)).max() < 2e-6
 
 
+@pytest.mark.slow
 def test_reference_conditions() -> None:
     t = np.linspace(0.0, 0.5, 101)
     assert buckley_leverett(t, 0.0) == pytest.approx(1.0, abs=1e-14)

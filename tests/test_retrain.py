@@ -258,6 +258,7 @@ def test_a_held_prior():
     assert prior.grid(5).tolist() == [[a, 0.3] for a in (1.0, 1.5, 2.0, 2.5, 3.0)]
 
 
+@pytest.mark.slow
 def test_a_partly_held_family_is_one_of_the_rest():
     held, whole = Coupled().at(b=0.3), Coupled()
     assert grid_values(held).shape == (5, 2)
@@ -304,6 +305,7 @@ def partly(tmp_path, at):
     return solution, lc.load(tmp_path / "model.safetensors", Coupled())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [{"b": 0.3}, {"a": 2.0}, {"a": 2.0, "b": 0.3}])
 def test_a_model_with_held_coefficients_is_asked_and_comes_back(tmp_path, at):
     solution, back = partly(tmp_path, at)

@@ -184,6 +184,7 @@ def test_an_error_above_one_per_cent_warns_without_being_asked(layer):
     assert solution.verdict.tolerance == 0.01
 
 
+@pytest.mark.slow
 def test_a_solved_family_ends_as_soon_as_it_is_solved():
     family = Decay()
     protocol = lc.protocol.fast(family, tolerance=1e-4)
@@ -204,6 +205,7 @@ def test_a_solved_family_ends_as_soon_as_it_is_solved():
     assert "solved: estimated error" in solution.run["training"]["stopped"][0]
 
 
+@pytest.mark.slow
 def test_trying_out_is_not_judged():
     with warnings.catch_warnings():
         warnings.simplefilter("error", lc.NotSolvedWarning)
@@ -307,6 +309,7 @@ def test_an_exponential_scale_with_slopes():
         FiLM(slopes=1.0)
 
 
+@pytest.mark.slow
 def test_a_readout_is_linear_in_the_coefficients():
     """With hidden layers that do not see them, outputs are affine in the coefficients."""
     network = MLP((7,), "sine", Unseen(), frequency_scale=2.0, readout=1)
