@@ -1,5 +1,6 @@
 """Settings for the whole test session, and a small trained model that several tests share."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,7 +13,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 MIN_SECONDS = 0.02
 # Files that take half a minute or more with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
-LONGEST = ("protocol", "fast", "cli", "docs", "benchmarks", "certificate", "inverse", "study")
+LONGEST = (
+    "protocol", "zoo", "certificate", "cli", "on_shapes", "docs", "inverse", "fast", "cluster",
+    "optimiser", "study", "plot", "frontier", "benchmarks", "operator_networks", "check",
+)  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
 os.environ.setdefault("LCPINN_CACHE", str(_ROOT / ".cache" / "lcpinn"))
@@ -29,6 +33,10 @@ if jaxlib.version.__version_info__ < (0, 11):
     asked = os.environ.get("XLA_FLAGS", "")
     if faster not in asked:  # as it is in xdist's workers
         os.environ["XLA_FLAGS"] = f"{asked} {faster}".strip()
+
+# Tracing makes and drops objects by the million, hardly any in cycles: looking for those every few
+# hundred takes a sixth of the time.
+gc.set_threshold(50_000, 20, 100)
 
 # The first example of a property test compiles, which no deadline should count.
 settings.register_profile("lcpinn", deadline=None)

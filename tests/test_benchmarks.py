@@ -46,6 +46,7 @@ def test_the_products_are_those_of_the_network():
     assert step.product_shapes(setup) == inside + faces
 
 
+@pytest.mark.slow
 def test_a_result_is_written_with_its_origin(result, tmp_path, monkeypatch):
     monkeypatch.setattr(step, "measure", lambda *_, **__: result)
     monkeypatch.setattr(step, "first_steps", dict)
@@ -149,6 +150,7 @@ def test_a_training_in_a_fresh_process_is_kept_and_not_repeated(tmp_path, capsys
     assert json.loads(out.read_text())["runs"] == [run]
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_is_reported(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(families, "_stamp", lambda seeds: {"device": "abacus", "platform": "cpu"})
     with pytest.raises(SystemExit, match="1 trainings failed"):

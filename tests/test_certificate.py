@@ -107,6 +107,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("size", [1e-3, 1e-9])
 def test_a_known_error_is_found(name, size):
@@ -211,6 +212,7 @@ def test_what_is_judged_is_the_mean_over_all_loss_weights():
     assert all_of_them == pytest.approx(few * 7 / 15, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_iterations_find_what_a_dense_solver_finds():
     """Slopes that vary with the place, so that the preconditioner is not exact."""
     family = Moving()
@@ -234,6 +236,7 @@ def test_iterations_find_what_a_dense_solver_finds():
     assert np.linalg.norm(whole) == pytest.approx(np.linalg.norm(target))
 
 
+@pytest.mark.slow
 def test_what_is_not_resolved_is_not_estimated():
     family = Spring()
     estimate = spoilt(family, lambda p: jnp.sin(900 * p))(1e-3, [0.5])
@@ -302,6 +305,7 @@ def test_the_worst_setting_is_named(family, num):
     assert found.at == {name: settings[int(np.argmax(errors))][0]}
 
 
+@pytest.mark.slow
 def test_in_training_a_front_stays_unknown(monkeypatch):
     """Following it takes longer than the steps that it would judge."""
     monkeypatch.setattr(Estimator, "_march", property(lambda self: pytest.fail("it marches")))
@@ -394,6 +398,7 @@ FRONTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRONTS)
 @pytest.mark.parametrize("size", [1e-2, 1e-7])
 def test_a_known_error_is_found_beside_a_front(name, size):
@@ -406,6 +411,7 @@ def test_a_known_error_is_found_beside_a_front(name, size):
     assert estimate.error == pytest.approx(expected, rel=0.15), estimate.reason
 
 
+@pytest.mark.slow
 def test_an_error_as_large_as_the_solution_is_found():
     """About a guess without a front: the march comes upon the true one."""
     family = SolvedBurgers()
@@ -433,6 +439,7 @@ def test_a_front_from_a_corner_that_contradicts_itself(displacement):
     assert true / 2 < displacement.estimate().error < 2 * true
 
 
+@pytest.mark.slow
 def test_what_is_finer_than_a_march_can_follow_gets_no_number():
     family = Spot()
     estimate = spoilt(family, lambda p: jnp.sin(4000 * jnp.pi * p[1:]) * p[:1])(1e-3, [1.0])
@@ -500,6 +507,7 @@ def test_estimates_follow_the_true_errors(decay):
     assert report["worst"]["error"] == max(row["error"] for row in report["settings"])
 
 
+@pytest.mark.slow
 def test_a_tolerance_is_kept_or_not(decay, tmp_path):
     picture = tmp_path / "new" / "certificate.png"
     kept = certify(decay, "--tolerance", "10", "--settings", "3", "-o", str(picture))
@@ -511,6 +519,7 @@ def test_a_tolerance_is_kept_or_not(decay, tmp_path):
     assert "failed" in broken.stdout
 
 
+@pytest.mark.slow
 def test_an_estimate_at_one_setting(decay):
     spec = importlib.util.spec_from_file_location("decay_page", decay / "decay.py")
     assert spec is not None
@@ -529,6 +538,7 @@ def test_an_estimate_at_one_setting(decay):
         solution.estimate(k=1.0, weights={"start": 1.0})
 
 
+@pytest.mark.slow
 def test_what_is_narrower_than_the_grid_gets_no_number():
     """As with Burgers' front: it says so instead."""
     narrow = lambda p: jnp.exp(-jnp.sum((p - 0.513) ** 2, keepdims=True) / 0.01**2)
@@ -537,6 +547,7 @@ def test_what_is_narrower_than_the_grid_gets_no_number():
     assert "resolve" in estimate.reason
 
 
+@pytest.mark.slow
 def test_an_untrained_network_does_not_pass():
     """Loss weights are averaged over; there are no coefficients."""
     family = FAMILIES["burgers"]()

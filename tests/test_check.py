@@ -57,6 +57,7 @@ def one(family, name):
         return _find(name, CHECKS[name], _Bench(family))
 
 
+@pytest.mark.slow
 def test_a_sound_family_passes_every_check():
     findings = {f.name: f for f in check(Sound())}
     assert all(f.ok and f.applies for f in findings.values())
@@ -250,6 +251,7 @@ def test_toy_families_pass(cls, name):
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_shows_a_table(decay, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     found = CliRunner().invoke(app, ["check", str(decay / "decay.py")])
@@ -259,6 +261,7 @@ def test_the_command_shows_a_table(decay, monkeypatch):
     assert found.stdout.endswith("ready to train\n")
 
 
+@pytest.mark.slow
 def test_a_failure_is_an_exit_code(decay, tmp_path):
     text = (decay / "decay.py").read_text()
     text = text.replace("u_t + k * u", "u_t + k * u / t").replace("u, u_t, k)", "u, u_t, t, k)")

@@ -219,6 +219,7 @@ class Unknown(lc.Family):
 """
 
 
+@pytest.mark.slow
 def test_a_family_without_reference_or_parameters(home):
     """No error to show, no docstring, conditioned on its weights; the default place of a run."""
     (home / "unknown.py").write_text(UNKNOWN)
@@ -416,6 +417,7 @@ def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
 # evaluate
 
 
+@pytest.mark.slow
 def test_evaluate_reports_what_training_did(decay, home):
     told = json.loads((decay / "run" / "result.json").read_text())
     found = json.loads(run("evaluate", "run", "--family", "decay.py", "--json").stdout)
@@ -498,6 +500,7 @@ def test_predict_on_a_grid(solution, home):
     assert fixed == {"t": [0.25], "k": [1.5], "u": [solution(t=0.25, k=1.5)]}
 
 
+@pytest.mark.slow
 def test_predict_at_points_of_a_file(solution, home):
     (home / "where.csv").write_text("\ufeffk, t\n0.5,0.1\n\n1.5,0.9\n", encoding="utf-8")
     found = columns(run(*PREDICT, "--points", "where.csv").stdout)

@@ -223,6 +223,7 @@ class Stokes(lc.Family):
         return u, v
 
 
+@pytest.mark.slow
 def test_a_neumann_problem_without_a_level():
     """Judged up to its constant, which may be anything."""
     family = Insulated()
@@ -240,6 +241,7 @@ def test_a_neumann_problem_without_a_level():
         assert "up to a constant" in estimate.note
 
 
+@pytest.mark.slow
 def test_of_an_incompressible_flow_only_the_pressure_has_a_free_level():
     known = determinacy(Stokes())
     assert known.is_determined
@@ -395,6 +397,7 @@ def test_a_frame_solves_on_a_disc():
     assert np.linalg.norm(u - exact) / np.linalg.norm(exact) < 1e-8
 
 
+@pytest.mark.slow
 def test_redundancy_of_a_frame_is_no_open_page():
     """No function is free on the disc with u given on its rim; with its flux, a level is."""
     basis, inside, rows = on_disc("dirichlet")
@@ -445,6 +448,7 @@ def test_a_page_on_a_shape():
     assert determinacy(InsulatedPipe()).levels == (("u", ("x", "y")),)
 
 
+@pytest.mark.slow
 def test_an_error_on_a_shape_is_estimated():
     def function(p, lam):
         radius = jnp.hypot(p[0], p[1])
@@ -461,6 +465,7 @@ def test_an_error_on_a_shape_is_estimated():
 # -- The command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_says_what_is_open_and_draws_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("page.py").write_text(PAGE)

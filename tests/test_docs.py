@@ -143,7 +143,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda p: p.stem)
-def test_an_example_passes_its_check(file):
+def test_an_example_passes_its_check(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where a picture of the domain is left
     done = CliRunner().invoke(app, ["check", str(file)])
     assert done.exit_code == 0, done.output
     assert f'--8<-- "examples/{file.name}"' in (DOCS / "examples.md").read_text()
@@ -170,11 +171,13 @@ def test_the_rod_of_the_inverse_problem_is_resolved():
 # What is generated
 
 
+@pytest.mark.slow
 def test_generated_pages_are_current(capsys):
     site.run(["--check"])
     assert capsys.readouterr().out == "docs/ is current\n"
 
 
+@pytest.mark.slow
 def test_a_page_that_is_not_current_is_noticed(tmp_path, monkeypatch):
     copy = tmp_path / "docs"
     (copy / "gallery").mkdir(parents=True)

@@ -92,6 +92,7 @@ def test_random_points_are_uniform():
     assert np.all(draws.max(0) <= [1, 3])
 
 
+@pytest.mark.slow
 def test_random_under_jit_vmap_and_dtype():
     keys = jax.random.split(jax.random.key(3), 3)
     face = BOX.face("x", 1)

@@ -174,6 +174,7 @@ def held(text):
     return json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])
 
 
+@pytest.mark.slow
 def test_the_page_refers_to_nothing_outside_of_it(page):
     plotly = max(re.findall(r"<script>(.*?)</script>", page, re.S), key=len)
     rest = page.replace(plotly, "")
@@ -184,6 +185,7 @@ def test_the_page_refers_to_nothing_outside_of_it(page):
     assert "default-src 'none'" in rest
 
 
+@pytest.mark.slow
 def test_the_page_knows_its_equation_and_its_errors(page, helmholtz):
     data, certificate = held(page), helmholtz.certificate(3)
     assert data["equation"].startswith("Δu + k² u = f")
@@ -260,6 +262,7 @@ def invoke(*args):
     return CliRunner().invoke(app, ["explore", *map(str, args)])
 
 
+@pytest.mark.slow
 def test_the_command_writes_beside_the_model(helmholtz, tmp_path):
     helmholtz.save(tmp_path / "model.safetensors")
     done = invoke(tmp_path, "--settings", 3)

@@ -79,6 +79,7 @@ def places(family, term):
     return family.domain.from_unit(0.05 + 0.94 * unit if family.exact is None else unit)
 
 
+@pytest.mark.slow
 @every_family
 def test_truth_has_no_residual_and_anything_else_does(name):
     family = FAMILIES[name]()

@@ -399,6 +399,7 @@ def test_draws_are_new_at_every_step_and_stay_in_the_domain(cls):
 # -- An ansatz makes terms void ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_terms_that_the_ansatz_satisfies_are_not_sampled():
     made = Moving()
     assert made.term_names == ("equation", "start", "wall", "flux")

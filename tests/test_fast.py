@@ -119,6 +119,7 @@ class Fit(lc.Family):
         return u - 4.0
 
 
+@pytest.mark.slow
 def test_a_family_without_an_interior_term_is_a_fit(tmp_path):
     """There is nothing to resample, and no equation to estimate an error by."""
     family = Fit()
@@ -153,6 +154,7 @@ def test_the_held_out_loss_chooses_the_parameters():
         assert f"{min(seen):.2e}" in note
 
 
+@pytest.mark.slow
 def test_a_round_that_overfits_is_resampled():
     """Rows too few for the network: the held-out loss says so, and half of the rows are renewed."""
     few = dataclasses.replace(SMALL, sampling=Sampling(16, 4, 1, "collocation"), patience=3)
@@ -170,6 +172,7 @@ def test_a_round_that_overfits_is_resampled():
         assert not np.isin(after[8:], first).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held_out", "last", "over"),
     [(1.5, np.inf, True), (3.0, np.inf, False), (3.0, 3.1, True), (3.0, 9.0, False)],
@@ -251,6 +254,7 @@ def test_a_training_explores_before_it_descends():
         assert int(slow.step) == int(state.step) + 3
 
 
+@pytest.mark.slow
 def test_rounding_is_the_end_of_it():
     """No further start where the residual cannot get smaller."""
     family, quick = Bar(), small(SMALL)
@@ -274,6 +278,7 @@ def test_rounding_is_the_end_of_it():
         assert not restarts._further(whole._replace(inner=done), {"seconds_left": 3000.0})
 
 
+@pytest.mark.slow
 def test_building_starts_neither_a_clock_nor_a_compilation(monkeypatch):
     """Both begin with the first start; the next ones share them."""
     compiled = []

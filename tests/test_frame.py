@@ -204,6 +204,7 @@ def true_error(family, size, lam, error=wave):
     return np.sqrt(np.mean(added**2) / np.mean(truth**2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-2, 1e-8])
 @pytest.mark.parametrize(
     ("make", "lam"),
@@ -327,6 +328,7 @@ def test_functions_of_holes_have_their_derivatives(coordinates, period):
         np.testing.assert_allclose(again, modes, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_at_a_corner_that_points_inwards_it_says_what_it_cannot_resolve():
     error = lambda p: singular(p[0], p[1])
     found = spoilt(Elbow(), 1e-4, error)(None, np.array([]))
@@ -347,6 +349,7 @@ def test_which_shapes_have_corners_that_point_inwards():
         assert may_have_inward_corners(shape, {"r": 0.3})
 
 
+@pytest.mark.slow
 def test_a_free_level_is_left_out_of_the_estimate():
     """No flux through any rim: a constant is free, and no error."""
 
@@ -373,6 +376,7 @@ def test_a_free_level_is_left_out_of_the_estimate():
     assert "up to a constant" in found.note
 
 
+@pytest.mark.slow
 def test_solve_answers_inside_of_the_shape():
     family = Ellipse()
     solution = lc.solve(family, a=1.5, tolerance=1e-8)
@@ -381,6 +385,7 @@ def test_solve_answers_inside_of_the_shape():
     assert np.isnan(solution(x=1.6, y=0.0))
 
 
+@pytest.mark.slow
 def test_normals_of_a_box_reach_the_estimate():
     """A Robin condition by u_n on a box: the same estimate as with the derivative by name."""
 

@@ -55,6 +55,7 @@ def test_the_protocol_shrinks_as_a_whole(monkeypatch):
     assert len(timing["steps"]) == 1
 
 
+@pytest.mark.slow
 def test_a_phase_is_timed():
     family = Helmholtz(1)
     costs = frontier.phase_costs(family, smoke(family), 0, least=0.01)
@@ -72,6 +73,7 @@ def test_points_are_thinned_evenly_in_the_logarithm():
     assert frontier.thinned(taken[:3], 5) == taken[:3]
 
 
+@pytest.mark.slow
 def test_a_run_ends_where_train_ends():
     family, said = Helmholtz(1), []
     frontier.report(family, lambda: smoke(family), 3, lambda **record: said.append(record))
@@ -125,6 +127,7 @@ def test_families_are_added_to_a_file_and_replaced_in_it(tmp_path):
     assert "runs" not in result  # which would make it a table of the README
 
 
+@pytest.mark.slow
 def test_every_number_of_families_can_be_drawn(tmp_path):
     one = entry(fast=curve(0.1, 1e-6), paper=curve(1.0, 0.5), scimba={"unavailable": "no wheel"})
     for number in (1, 2, 4):
@@ -157,7 +160,7 @@ def test_the_rivals_solve_the_same_problem():
 @pytest.mark.slow
 def test_it_runs_from_the_command_line(tmp_path, capsys):
     out = tmp_path / "new" / "frontier.json"
-    frontier.main(["--families", "schrodinger-1d", "--seconds", "3", "--out", str(out)])
+    frontier.main(["--families", "schrodinger-1d", "--seconds", "1", "--out", str(out)])
     result = json.loads(out.read_text())
     found = result["families"]["schrodinger-1d"]
     assert {"date", "device", "versions", "seed", "load"} <= set(result["stamp"])

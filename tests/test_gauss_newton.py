@@ -75,6 +75,7 @@ def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shap
     assert steps.solved.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decades", [1, 4])
 def test_sample_space_gives_the_same_steps(decades):
     jacobian, rows = random_problem(20, 50, decades)
@@ -163,6 +164,7 @@ def test_steps_that_may_rise_leave_a_curved_valley(corrections):
     np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_exploring_step_fills_the_trust_region_and_a_descent_takes_the_lowest():
     rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
     both = lambda v: (rows(v), jax.jacobian(rows)(v))
@@ -187,6 +189,7 @@ def test_exploring_finds_the_end_of_a_curved_valley():
     np.testing.assert_allclose(theta, [6, np.sin(18)], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_an_exploring_step_that_is_not_finite_is_not_taken():
     rows = lambda v: jnp.where(v[0] > 1.5, jnp.nan, 1.0) * jnp.stack([v[1], v[0] - 2])
     both = lambda v: (rows(v), jax.jacobian(rows)(v))
@@ -285,6 +288,7 @@ def test_half_of_the_cores_that_may_be_used(monkeypatch):
     assert asked == [1]
 
 
+@pytest.mark.slow
 def test_jacobians_in_chunks_are_the_same(monkeypatch):
     family = Oscillator()
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
@@ -340,6 +344,7 @@ def test_a_region_without_values_is_not_entered(corrections):
     assert loss < float(jnp.sum(rows(jnp.array([5.0])) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "weighting"),
     [

@@ -32,8 +32,13 @@ def in_steps(protocol, num, **changes):
 
 @pytest.fixture(scope="module")
 def helmholtz():
+    """Of a smaller network on fewer points than `fast` would take, and good to eight digits."""
     family = Helmholtz()
-    return lc.train(family, in_steps(lc.protocol.fast(family), 60), seed=0, progress=False)
+    few = Sampling(interior=900, face=60, num_lambda=1, rule="collocation")
+    protocol = in_steps(lc.protocol.fast(family), 50, sampling=few)
+    network = dataclasses.replace(protocol.network, widths=(14, 14))
+    protocol = dataclasses.replace(protocol, network=network)
+    return lc.train(family, protocol, seed=0, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +174,7 @@ T = np.linspace(0.05, 1.0, 15)
 # Found
 
 
+@pytest.mark.slow
 def test_a_wavenumber_from_clean_sensors(helmholtz, sensors):
     for k in (3.7, *np.random.default_rng(1).uniform(1, 10, 10)):
         found = helmholtz.fit(lc.Data(x=sensors, u=field(sensors, k)))
@@ -177,6 +183,7 @@ def test_a_wavenumber_from_clean_sensors(helmholtz, sensors):
         assert found.misfit < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [True, False])
 def test_standard_errors_cover_the_noise(helmholtz, sensors, given):
     u = field(sensors, 3.7)
@@ -190,6 +197,7 @@ def test_standard_errors_cover_the_noise(helmholtz, sensors, given):
     assert 90 <= hits <= 99
 
 
+@pytest.mark.slow
 def test_standard_errors_cover_the_noise_at_any_wavenumber(helmholtz, sensors):
     rng, scores = np.random.default_rng(2), []
     for k in rng.uniform(1.2, 9.8, 100):
@@ -202,6 +210,7 @@ def test_standard_errors_cover_the_noise_at_any_wavenumber(helmholtz, sensors):
     assert 0.8 < np.std(scores) < 1.25
 
 
+@pytest.mark.slow
 def test_two_coefficients_of_two_outputs_at_once(spiral):
     t = np.random.default_rng(0).uniform(0, 2, 25)
     found = spiral.fit({"t": t, **orbit(t, 2.2, 0.17)})
@@ -212,6 +221,7 @@ def test_two_coefficients_of_two_outputs_at_once(spiral):
     assert found.freedom == 48
 
 
+@pytest.mark.slow
 def test_covariance_of_a_logarithmic_coefficient(spiral):
     """Standard errors of b are in units of b, though its logarithm is fitted."""
     t, rng, scores = np.linspace(0, 2, 20), np.random.default_rng(3), []
@@ -224,6 +234,7 @@ def test_covariance_of_a_logarithmic_coefficient(spiral):
     assert found.errors["b"] == pytest.approx(np.sqrt(found.covariance[1, 1]))
 
 
+@pytest.mark.slow
 def test_outputs_that_were_not_observed(spiral):
     t = np.linspace(0, 2, 20)
     data = {"t": t, **orbit(t, 2.2, 0.17)}
@@ -238,6 +249,7 @@ def test_outputs_that_were_not_observed(spiral):
     assert set(alone.residuals) == set(alone.sigma) == {"v"}
 
 
+@pytest.mark.slow
 def test_a_spoilt_cell_that_counts_for_little(spiral):
     """With a sigma for each observation, one that is far off can be told to be."""
     t = np.linspace(0, 2, 20)
@@ -252,6 +264,7 @@ def test_a_spoilt_cell_that_counts_for_little(spiral):
     assert not any("times what sigma explains" in text for text in found.warnings)
 
 
+@pytest.mark.slow
 def test_held_coefficients(spiral):
     t = np.linspace(0, 2, 20)
     data = {"t": t, **orbit(t, 2.2, 0.17)}
@@ -265,6 +278,7 @@ def test_held_coefficients(spiral):
     assert worse.misfit > 100 * found.misfit
 
 
+@pytest.mark.slow
 def test_a_coefficient_that_is_a_column_is_known():
     """Two experiments with a known offset each, and one rate that they share."""
     solution, m = known(Offset), np.repeat([-0.5, 0.7], len(T))
@@ -274,6 +288,7 @@ def test_a_coefficient_that_is_a_column_is_known():
     assert not found.held
 
 
+@pytest.mark.slow
 def test_held_in_training():
     solution = known(Offset, m=0.25)
     found = solution.fit({"t": T, "u": np.exp(-1.2 * T) + 0.25})
@@ -286,11 +301,13 @@ def test_held_in_training():
         known(Offset, m=0.25, k=1.0).fit({"t": T, "u": T})
 
 
+@pytest.mark.slow
 def test_single_numbers_count_for_every_observation():
     found = known(Offset).fit({"t": T, "m": 0.25, "u": np.exp(-1.2 * T) + 0.25})
     assert found.values == {"k": pytest.approx(1.2, abs=1e-9)}
 
 
+@pytest.mark.slow
 def test_loss_weights_are_averaged_over():
     solution = known(Weighed)
     found = solution.fit({"t": T, "u": solution(t=T, k=1.3)}, estimate=False)
@@ -305,6 +322,7 @@ def test_many_observations_come_in_pieces(monkeypatch):
     assert len(found.residuals["u"]) == 600
 
 
+@pytest.mark.slow
 def test_jacobian_against_finite_differences(spiral):
     t = np.linspace(0, 2, 9)
     data = {"t": t, **orbit(t, 1.5, 0.2)}
@@ -368,6 +386,7 @@ def test_a_clean_fit_has_no_warnings():
     assert found.chi2 == pytest.approx(found.freedom, abs=4 * np.sqrt(2 * found.freedom))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [None, 1e-3])
 def test_a_coefficient_without_effect(sigma):
     found = known(Idle).fit({"t": T, "u": noisy(np.exp(-1.2 * T))}, sigma=sigma)
@@ -388,6 +407,7 @@ def test_noise_that_drowns_a_coefficient():
     assert doubts(found, "standard error is", "of the range")
 
 
+@pytest.mark.slow
 def test_what_the_network_cannot_resolve(spiral, monkeypatch):
     """A network with an error of one half tells nothing about the damping."""
     t = np.linspace(0, 2, 20)
@@ -398,6 +418,7 @@ def test_what_the_network_cannot_resolve(spiral, monkeypatch):
     assert doubts(found, "could move a by", "more than its standard error")
 
 
+@pytest.mark.slow
 def test_several_minima():
     """Nothing tells k = 1.2 from k = -1.2; k = -1.9 has no twin within the range."""
     solution = known(Even)
@@ -413,6 +434,7 @@ def test_several_minima():
     assert alone.minima[0].misfit > alone.misfit
 
 
+@pytest.mark.slow
 def test_oscillating_misfits_do_not_trap(helmholtz):
     """One sensor: every k with the same cos(kx) fits as well."""
     x = 0.97
@@ -463,6 +485,7 @@ def test_points_outside_of_the_domain():
     assert doubts(found, "2 of 17 points lie outside of the domain")
 
 
+@pytest.mark.slow
 def test_clean_data_are_limited_by_the_network(helmholtz, sensors):
     """The warning names what may be wrong, and what is wrong is within it."""
     for k in (3.7, 6.1, 9.2):
@@ -562,6 +585,7 @@ def test_the_command_prints_a_table(home):
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_command_prints_json(home):
     found = json.loads(infer(home, "data.csv", "--json", "--sigma", "0.001").stdout)
     assert found["values"]["k"] == pytest.approx(1.2, abs=0.05)
@@ -575,6 +599,7 @@ def test_the_command_prints_json(home):
     assert held["held"] == {"m": 0.25}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--at", "m=0.25")])
 def test_the_command_draws(home, tmp_path, options):
     picture = tmp_path / "new" / "fit.png"
@@ -617,6 +642,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(home, text, options, says
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_pictures_of_other_shapes(spiral, tmp_path):
     """Two outputs; a known column, where there is no one curve; and two coordinates."""
     from lcpinn.plot.fit import write as draw

@@ -101,6 +101,7 @@ def some_points(family, num=3):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_agree_with_nested_autodiff(case):
     attributes, network, names = CASES[case]
@@ -202,6 +203,7 @@ def test_closure_is_closed_downwards_and_sorted():
     assert (len(orders), orders.degree) == (7, 3)
 
 
+@pytest.mark.slow
 def test_series_arithmetic_is_that_of_polynomials():
     orders = Orders.closure([(2, 1)], 2)
     f = lambda p: jnp.array([jnp.exp(p[0]) * p[1], 1 + p[0] * p[1]])

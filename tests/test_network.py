@@ -260,6 +260,7 @@ def test_the_travelling_frame_is_what_the_network_sees():
 # -- Dtypes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "dtype"),
     [

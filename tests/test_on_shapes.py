@@ -96,6 +96,7 @@ def check_batch(family: lc.Family, batch, tolerance: float) -> None:
             np.testing.assert_allclose(np.linalg.norm(normals, axis=-1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Ring, Heated])
 @pytest.mark.parametrize("rule", RULES)
 def test_fixed_rules_lie_on_the_shape(make, rule):
@@ -107,6 +108,7 @@ def test_fixed_rules_lie_on_the_shape(make, rule):
     assert all(p.coordinates.dtype == jnp.float32 for p in again.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Ring, Heated])
 def test_random_batches_are_drawn_under_jit_at_every_lambda(make):
     family = make()
@@ -124,6 +126,7 @@ def test_candidates_of_a_redraw_lie_inside():
     assert family.domain.covers(x, lam).all()
 
 
+@pytest.mark.slow
 def test_the_normal_derivative_is_the_slope_along_the_normal():
     """On a disc it is the radial derivative, and on a box that of the coordinate."""
     family = Heated()
@@ -148,6 +151,7 @@ def test_the_normal_derivative_is_the_slope_along_the_normal():
             np.testing.assert_allclose(found[row, 0], expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_on_a_box_u_n_is_plus_or_minus_the_slope():
     class Walls(lc.Family):
         domain = lc.Box(x=(0.0, 1.0), y=(0.0, 2.0))
@@ -187,6 +191,7 @@ def test_a_solution_is_nan_outside_of_its_shape():
     assert np.isfinite(solution(x=0.2, y=0.0, r=0.2))  # the boundary belongs to it
 
 
+@pytest.mark.slow
 def test_errors_are_measured_inside():
     family = Ring()
     solution = untrained(family)
@@ -236,6 +241,7 @@ def test_a_time_coordinate_with_one_condition_makes_an_initial_value_problem():
     assert not Ring().is_initial_value()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["smoke", "paper", "pinn-gn"])
 def test_protocols_train_on_shapes(protocol):
     """Few steps of each kind: random batches with L-BFGS, and rows that are redrawn."""
@@ -251,6 +257,7 @@ def test_protocols_train_on_shapes(protocol):
     assert np.isfinite(solution(x=0.7, y=0.1, r=0.3))
 
 
+@pytest.mark.slow
 def test_pictures_are_masked_and_outlined(tmp_path):
     solution = untrained(Ring())
     for what in ("solution", "error"):
@@ -269,6 +276,7 @@ def test_the_domain_is_drawn_with_its_boundaries(tmp_path):
         assert path.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_check_draws_the_domain(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = CliRunner().invoke(cli.app, ["check", "pipes"])
@@ -331,6 +339,7 @@ def test_observations_are_rows_on_a_shape():
     assert batch["data"].normals is None
 
 
+@pytest.mark.slow
 def test_without_coefficients_the_loss_weights_are_conditioned_on():
     class Disc(lc.Family):
         domain = lc.Ball(x=0.0, y=0.0, radius=1.0)
@@ -358,6 +367,7 @@ def test_trainings_at_different_radii_are_no_batch():
 # Values for other programs
 
 
+@pytest.mark.slow
 def test_a_grid_becomes_a_dataset_with_named_dimensions():
     pytest.importorskip("xarray")
     solution = untrained(Pipes())
@@ -375,6 +385,7 @@ def test_a_grid_becomes_a_dataset_with_named_dimensions():
         solution.to_xarray(z=3, r=0.3, b=1.0)
 
 
+@pytest.mark.slow
 def test_files_for_paraview_and_netcdf_read_back(tmp_path):
     meshio, xarray = pytest.importorskip("meshio"), pytest.importorskip("xarray")
     solution = untrained(Pipes())

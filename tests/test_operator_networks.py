@@ -68,6 +68,7 @@ def deeponet(problem, params, point, parameters, weights=()):
     return jnp.stack([amplitudes[b] @ modes[b] for b in blocks]) + params["bias"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "wanted", "activation"),
     [
@@ -148,6 +149,7 @@ def test_the_convolution_of_a_function_does_not_depend_on_its_grid(x64):
     np.testing.assert_allclose(fine[::3], coarse, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_operator_does_not_depend_on_its_grid(x64):
     """To rounding where all is smooth. The input x jumps at the ends, which costs O(1/n)."""
     params = make()  # with Fourier matrices far from small
@@ -165,6 +167,7 @@ def test_the_operator_does_not_depend_on_its_grid(x64):
     np.testing.assert_allclose(np.array(gaps[:-1]) / np.array(gaps[1:]), 2, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_the_operator_takes_batches_and_any_fine_grid(x64):
     params, rng = make(), np.random.default_rng(0)
     initial = jnp.asarray(rng.normal(size=(2, 3, 17)))
@@ -200,6 +203,7 @@ class Known(FNO):
         return (t**3 - 2 * t) * jnp.sin(3 * jnp.pi * x) + jnp.cos(jnp.pi * x + 1) - t**2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num", [64, 65])
 def test_interpolation_is_exact_for_trigonometric_polynomials_and_cubics(x64, num):
     """With all derivatives, third ones of t included, at and off the grid."""
@@ -229,6 +233,7 @@ def test_splines_pass_through_their_values():
         np.testing.assert_allclose((knots[:-2] + 4 * knots[1:-1] + knots[2:]) / 6, values)
 
 
+@pytest.mark.slow
 def test_apply_agrees_with_the_operator_and_its_derivatives_with_differences(x64):
     problem, params = Problem(Burgers().plain(), TINY, jnp.float64), make()
     at = fixed(problem.family, Sampling(4, 4, 1, "gauss"), jnp.float64)["interior"]
@@ -260,6 +265,7 @@ def test_apply_agrees_with_the_operator_and_its_derivatives_with_differences(x64
     )
 
 
+@pytest.mark.slow
 def test_single_precision_stays_single_and_the_condition_is_not_trained():
     family = Burgers().plain()
     problem, params = Problem(family, TINY, jnp.float32), make(dtype=jnp.float32)
@@ -303,6 +309,7 @@ def test_random_conditions_are_odd_bounded_and_of_six_modes():
     )
 
 
+@pytest.mark.slow
 def test_cole_hopf_sums_agree_with_quadrature_and_radau():
     times = np.linspace(0, 1, 6)
     x = grid(64)
@@ -402,6 +409,7 @@ def test_training_lowers_the_relative_error(trained):
     assert solution.evaluate()["mean"] < 0.5  # the zero solution has an error of one
 
 
+@pytest.mark.slow
 def test_a_loaded_model_answers_the_same(trained):
     solution, out = trained
     back = lc.load(out, Gentle())
@@ -410,11 +418,13 @@ def test_a_loaded_model_answers_the_same(trained):
     np.testing.assert_array_equal(back(t=t, x=x), solution(t=t, x=x))
 
 
+@pytest.mark.slow
 def test_it_answers_for_the_familys_own_condition(trained):
     condition = trained[0].params["condition"]
     np.testing.assert_allclose(condition, -np.sin(np.pi * grid(64)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_trained_on_one_grid_it_answers_on_a_finer_one(trained):
     params, times = trained[0].params, np.linspace(0, 1, 11)
     errors = []
@@ -427,6 +437,7 @@ def test_trained_on_one_grid_it_answers_on_a_finer_one(trained):
     np.testing.assert_allclose(errors[1:], errors[0], rtol=0.15)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(trained, tmp_path, monkeypatch):
     solution, out = trained
     build = Supervised.build
@@ -455,6 +466,7 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(trained, tmp_path, m
     assert metrics[0] == metrics[1]
 
 
+@pytest.mark.slow
 def test_a_step_is_adam_with_l2_at_a_rate_that_halves():
     """Two epochs of one batch each, by hand."""
     stage, state, phase = built(
@@ -491,6 +503,7 @@ def test_a_step_is_adam_with_l2_at_a_rate_that_halves():
         assert close.mean() > 0.99
 
 
+@pytest.mark.slow
 def test_every_epoch_goes_through_the_set_in_its_own_order():
     """At a rate of zero, the mean over the 8 members of an epoch tells which one was left out."""
     stage, state, phase = built(epochs=4, samples=9, batch=4, block=1, rate=0.0)
@@ -509,6 +522,7 @@ def test_every_epoch_goes_through_the_set_in_its_own_order():
     assert len(set(left_out)) > 1
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_is_told():
     stage, state, _ = built(epochs=2, block=1)
     state.params["lift"]["w"] = jnp.full((2, 8), jnp.nan, jnp.float32)

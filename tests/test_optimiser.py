@@ -81,6 +81,7 @@ def assert_keeps_its_types(stage, params):
 # -- Adam ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_adam_is_kingma_and_ba_with_clipping_and_a_cosine():
     rate, final, steps, clip = 3e-2, 1e-3, 5, 4.0
     with jax.enable_x64(True):
@@ -133,6 +134,7 @@ def lbfgs():
     return setup, LBFGS(steps=30, block=10).build(setup), start(setup)
 
 
+@pytest.mark.slow
 def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
     setup, stage, params = lbfgs
     value = quick(objective(setup, fixed(Decay(), setup.quadrature, jnp.float32)))
@@ -151,6 +153,7 @@ def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
     assert_keeps_its_types(stage, params)
 
 
+@pytest.mark.slow
 def test_lbfgs_says_that_no_decrease_is_left_at_its_optimum(lbfgs):
     """Started again and again where it ended; the last digits may take it several times."""
     _, stage, params = lbfgs
@@ -238,6 +241,7 @@ def test_revert_keeps_what_is_equal(better_and_worse):
     assert stage.finish(run(stage, better)[0])[1].endswith("kept")
 
 
+@pytest.mark.slow
 def test_revert_undoes_a_ruinous_adam():
     setup = make(Decay())
     stage = RevertOnWorse(Adam(steps=4, rate=50.0, final_rate=50.0, block=2)).build(setup)
@@ -250,6 +254,7 @@ def test_revert_undoes_a_ruinous_adam():
     assert not np.array_equal(state.params["layers"][0]["w"], before["layers"][0]["w"])
 
 
+@pytest.mark.slow
 def test_wrappers_nest_in_either_order():
     """Each keeps the state of what it wraps apart from its own."""
     rows = Sampling(20, 4, 1, "collocation")
@@ -303,6 +308,7 @@ def assert_names_the_lambda(error):
     assert 0.5 <= float(found[2]) < 1.25  # where the root of k - 1.25 is NaN
 
 
+@pytest.mark.slow
 def test_adam_stops_at_a_nan_with_the_state_as_it_was(monkeypatch):
     setup, seen = make(Edge()), []
     describe = Problem.describe_nonfinite
@@ -314,6 +320,7 @@ def test_adam_stops_at_a_nan_with_the_state_as_it_was(monkeypatch):
     assert_equal(seen[0], constant(setup, 0.0))
 
 
+@pytest.mark.slow
 def test_lbfgs_names_a_nan_and_never_ends_in_one():
     setup = make(Edge(), quadrature=Sampling(interior=6, num_lambda=2, rule="gauss"))
     stage = LBFGS(steps=60, block=60).build(setup)
@@ -329,6 +336,7 @@ def test_lbfgs_names_a_nan_and_never_ends_in_one():
 # -- The smoke protocol --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_smoke_lowers_the_loss_of_every_family(name):
     protocol = lc.protocol.smoke(FAMILIES[name]())
@@ -339,5 +347,5 @@ def test_smoke_lowers_the_loss_of_every_family(name):
     params = quick(setup.problem.init)(jax.random.fold_in(jax.random.PRNGKey(0), 0))
     batch = fixed(family, setup.held_out, jnp.float32)
     loss = quick(lambda p: objective(setup, batch)(p)[0])
-    assert loss(solution.params) < loss(params)
+    assert loss(solution.params) < 0.9 * loss(params)
     assert len(solution.run["training"]["stopped"]) == len(protocol.phases)

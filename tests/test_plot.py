@@ -116,6 +116,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "what"), EXPECTED)
 def test_every_picture_is_written_with_its_axes_labelled(name, what, solutions, tmp_path):
     figure = solutions[name].plot(what, tmp_path / "picture.png")
@@ -136,6 +137,7 @@ def test_curves_are_the_solution(solutions):
     assert len({colour for colour, _ in styles}) == len({dashes for _, dashes in styles}) == 2
 
 
+@pytest.mark.slow
 def test_fields_are_the_solution_and_the_error(solutions):
     solution = solutions["2-d"]
     (plane,) = planes(solution.family)
@@ -162,6 +164,7 @@ def test_error_over_lambda_marks_the_papers_grid(solutions):
     assert max(curve.get_ydata()) == pytest.approx(report["dense_max"])
 
 
+@pytest.mark.slow
 def test_spread_has_a_point_for_every_weighting(solutions):
     solution = solutions["weights"]
     figure = solution.plot("spread")
@@ -360,6 +363,7 @@ def run(home, *args, code=0):
     return done
 
 
+@pytest.mark.slow
 def test_command_draws_all_that_apply(home):
     listed = run(home, home / "run").stdout.split()
     names = ["solution", "error", "loss", "spread"]
@@ -375,6 +379,7 @@ def test_command_writes_one_file(home, tmp_path):
     assert out.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_a_model_in_its_run_has_a_loss_and_one_elsewhere_has_none(home, tmp_path):
     model = home / "run" / "model.safetensors"
     run(home, model, "loss", "-o", tmp_path / "loss.png")

@@ -91,6 +91,7 @@ def test_json_and_pickle_round_trip(prior):
     assert pickle.loads(pickle.dumps(prior)) == prior
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", COEFFICIENTS, ids=repr)
 def test_unit_maps_are_inverse(prior):
     unit = jax.random.uniform(jax.random.key(0), (50, prior.dim))
@@ -165,6 +166,7 @@ def test_simplex_quadrature_is_exact_on_polynomials(num_terms):
         np.testing.assert_allclose(weights @ (w[:, i] * w[:, j]), 1 / (m * (m + 1)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_gauss_rules_agree_with_short_ones():
     """From a thousand nodes on another algorithm takes over: the usual one takes a minute."""
     for num in (999, 1000, 8192):
@@ -211,6 +213,7 @@ def test_weight_priors_are_named_later():
         np.testing.assert_allclose(prior.normalise(w), 2 * w - 1, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", EVERY, ids=repr)
 def test_works_under_jit_and_vmap_and_keeps_the_dtype(prior):
     keys = jax.random.split(jax.random.key(2), 3)

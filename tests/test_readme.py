@@ -31,6 +31,7 @@ def test_code_compiles(number):
     compile(blocks("python")[number], f"README.md, block {number + 1}", "exec")
 
 
+@pytest.mark.slow
 def test_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     """As one script, with a training that takes a second in place of one that takes a minute."""
     monkeypatch.chdir(tmp_path)
@@ -174,6 +175,7 @@ def test_the_table_in_the_readme_is_that_of_the_results(capsys):
     assert capsys.readouterr().out == "README.md agrees with results/\n"
 
 
+@pytest.mark.slow
 def test_another_table_is_noticed_and_replaced(tmp_path, monkeypatch, capsys):
     copy = tmp_path / "README.md"
     copy.write_text(readme.filled(TEXT, "| old |"))

@@ -150,6 +150,7 @@ def burgers_grid() -> Array:
     return burgers(BURGERS_T, BURGERS_X)
 
 
+@pytest.mark.slow
 def test_cole_hopf_quadrature_has_converged(burgers_grid: Array) -> None:
     fine = burgers(BURGERS_T, BURGERS_X, num_nodes=250)
     other = np.array([trapezoid(np.full(256, t), BURGERS_X, NU) for t in BURGERS_T[:, 0]])
@@ -221,6 +222,7 @@ def test_spectral_agrees_with_cole_hopf(burgers_grid: Array) -> None:
     assert relative(values, burgers_grid) < 1e-7
 
 
+@pytest.mark.slow
 def test_spectral_moving_frame() -> None:
     """From 1/2 - sin(πx) the solution is that of -sin(πx), carried along at speed 1/2."""
     x = -1.0 + np.arange(128) / 64
@@ -315,6 +317,7 @@ def fixed_grids() -> dict[int, tuple[Array, Array]]:
     return {n: implicit(num_cells=n, extrapolate=False) for n in (800, 1600, 3200)}
 
 
+@pytest.mark.slow
 def test_reference_and_implicit_agree(fixed_grids: dict[int, tuple[Array, Array]]) -> None:
     """Second order from one grid, third from two; 1e-6 at the finest pair."""
     times = np.array(SNAPSHOTS)[:, None]
@@ -331,6 +334,7 @@ def test_reference_and_implicit_agree(fixed_grids: dict[int, tuple[Array, Array]
     assert np.abs((4 * fine - medium) / 3 - reference).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_implicit_extrapolates(fixed_grids: dict[int, tuple[Array, Array]]) -> None:
     x, values = implicit(num_cells=1600)
     expected = (4 * fixed_grids[1600][1][:, ::2] - fixed_grids[800][1]) / 3
@@ -338,6 +342,7 @@ def test_implicit_extrapolates(fixed_grids: dict[int, tuple[Array, Array]]) -> N
     np.testing.assert_array_equal(values, expected)
 
 
+@pytest.mark.slow
 def test_reference_is_converged() -> None:
     """Half the cells and half the steps: the nodes move by 1e-7, so the table is far below."""
     half = tabulate(2.0, 1e-2, num_cells=600, num_steps=100, num_stages=5)
@@ -352,6 +357,7 @@ def test_reference_is_converged() -> None:
     assert np.abs(spline(tau, eta) - coarse(tau, eta)).max() < half["estimate"] < 5e-6
 
 
+@pytest.mark.slow
 def test_reference_between_its_nodes() -> None:
     """Values at the snapshots and off them come from one smooth function."""
     times = np.array([0.05, 0.2345, 0.4987, 0.49999])
@@ -359,6 +365,7 @@ def test_reference_between_its_nodes() -> None:
     assert np.abs(values - buckley_leverett(times[:, None], x)).max() < 2e-6
 
 
+@pytest.mark.slow
 def test_reference_conditions() -> None:
     t = np.linspace(0.0, 0.5, 101)
     assert buckley_leverett(t, 0.0) == pytest.approx(1.0, abs=1e-14)
@@ -396,6 +403,7 @@ def test_reference_conserves_mass() -> None:
     assert mass[1] - mass[0] == pytest.approx(inflow, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_reference_with_other_coefficients() -> None:
     times = np.array([0.25, 0.5])
     x, values = implicit(times, num_cells=1600, mobility=1.0, viscosity=2e-2)

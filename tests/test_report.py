@@ -31,6 +31,7 @@ def study():
 # -- The page and the records that are in the repository ------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_page_is_that_of_the_records(study):
     page = ROOT / "docs" / "reproduction.md"
     assert page.read_text(encoding="utf-8") == text(study, "reproduction")
@@ -236,6 +237,7 @@ def test_unknown_names_are_refused(args):
     assert found.stderr.startswith("lcpinn: there is no ")
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_file_twice(study, tmp_path):
     """So that rendering again changes nothing in the repository."""
     drawn = [figures.spread(study) for _ in range(2)]

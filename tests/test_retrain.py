@@ -63,6 +63,7 @@ def batch():
     return make, lc.retrain(Decay(), make, SETTINGS, (0, 3), progress=False)
 
 
+@pytest.mark.slow
 def test_members_end_as_they_would_alone(batch):
     make, found = batch
     assert [s.protocol.at["k"] for s in found] == [0.7, 0.7, 1.9, 1.9]  # settings outermost
@@ -83,6 +84,7 @@ def _reasons(solution):
 
 
 # L-BFGS compiles for seconds: once behind SA-PINN's fixed points, and above behind random ones.
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "lbfgs"), [(methods.sa_pinn, 6), (methods.relobralo, 0)])
 def test_a_weightings_state_is_each_members_own(method, lbfgs):
     make = partial(tiny, method, lbfgs=lbfgs)
@@ -90,6 +92,7 @@ def test_a_weightings_state_is_each_members_own(method, lbfgs):
     same(found[1], alone(Decay(), make, SETTINGS[1], 2))
 
 
+@pytest.mark.slow
 def test_chunks_give_the_same():
     make = partial(tiny, methods.pinn, lbfgs=0)
     whole = lc.retrain(Decay(), make, SETTINGS, (0, 3), progress=False)
@@ -104,12 +107,14 @@ def test_chunks_give_the_same():
         )
 
 
+@pytest.mark.slow
 def test_without_coefficients_seeds_make_the_batch():
     make = partial(tiny, methods.pinn, lbfgs=0)
     found = lc.retrain(Poisson(), make, seeds=(0, 1), progress=False)
     same(found[1], alone(Poisson(), make, None, 1))
 
 
+@pytest.mark.slow
 def test_seeds_of_one_conditioned_network_are_a_batch_too():
     """Its coefficients vary: none is held, and the network sees them."""
     make = partial(tiny, methods.paper, lbfgs=0)
@@ -118,6 +123,7 @@ def test_seeds_of_one_conditioned_network_are_a_batch_too():
     same(found[1], alone(Decay(), make, None, 1))
 
 
+@pytest.mark.slow
 def test_a_family_with_a_coefficient_held_before():
     family, make = Coupled().at(b=0.3), partial(tiny, methods.pinn, lbfgs=0, adam=6)
     found = lc.retrain(family, make, ({"a": 1.5}, {"a": 2.5}), progress=False)
@@ -125,6 +131,7 @@ def test_a_family_with_a_coefficient_held_before():
     same(found[1], alone(family, make, {"a": 2.5}, 0))
 
 
+@pytest.mark.slow
 def test_runs_are_kept_and_load(tmp_path):
     make = partial(tiny, methods.pinn, lbfgs=0, adam=6)
     settings = ({"k": 1.0}, {"k": 1.0000001})  # told apart by name as well
@@ -159,6 +166,7 @@ class Broken(Decay):
         return u_x + jnp.sqrt(1.5 - k) * u
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adam", [0, 6], ids=["lbfgs", "adam"])
 def test_a_member_that_is_not_finite_is_named(adam):
     phases = (Adam(steps=6, block=3),) if adam else (LBFGS(steps=4, block=2),)
@@ -250,6 +258,7 @@ def test_a_held_prior():
     assert prior.grid(5).tolist() == [[a, 0.3] for a in (1.0, 1.5, 2.0, 2.5, 3.0)]
 
 
+@pytest.mark.slow
 def test_a_partly_held_family_is_one_of_the_rest():
     held, whole = Coupled().at(b=0.3), Coupled()
     assert grid_values(held).shape == (5, 2)
@@ -296,6 +305,7 @@ def partly(tmp_path, at):
     return solution, lc.load(tmp_path / "model.safetensors", Coupled())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [{"b": 0.3}, {"a": 2.0}, {"a": 2.0, "b": 0.3}])
 def test_a_model_with_held_coefficients_is_asked_and_comes_back(tmp_path, at):
     solution, back = partly(tmp_path, at)

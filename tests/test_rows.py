@@ -42,6 +42,7 @@ def weighed(weighting, family, batch, residuals):
 # -- Residuals -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_residuals_are_the_terms_at_every_point_and_lambda():
     """The oscillator's three terms from derivatives by nested autodiff."""
     family = Oscillator()
@@ -132,6 +133,7 @@ def test_rows_go_term_after_term():
         np.testing.assert_allclose(rows, expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", [False, True])
 def test_gradient_and_jacobian(scaled):
     """Gradient = 2 Jᵀ r of the summed terms, J v by forward mode, J against central differences."""
@@ -222,6 +224,7 @@ def test_gauss_rows_integrate_polynomials_exactly():
         np.testing.assert_allclose(losses[name], expected, rtol=1e-13, err_msg=name)
 
 
+@pytest.mark.slow
 def test_drawn_and_sobol_rows_integrate_them_nearly():
     family = Known()
     problem, params = double(family, TINY)

@@ -193,6 +193,7 @@ def test_an_implicit_circle_is_sampled_like_a_circle():
     assert chisquare(counts).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_parts_of_a_boundary_get_their_share_of_its_length():
     """The polygon's edges, and an implicit shape beside a box, though its length is not known."""
     triangle = bound(lc.Polygon(x=[0, 3, 0], y=[0, 0, 4]), NONE)

@@ -452,6 +452,25 @@ def test_the_worst_output_counts():
     assert row == {"a": lam[0], "b": lam[1], "error": pytest.approx(errors.max(), rel=1e-12)}
 
 
+def test_settings_of_many_coefficients_are_a_bounded_set():
+    """A grid would have 3⁹ settings, and the dense one 2⁹."""
+    names = [f"c{i}" for i in range(9)]
+
+    class Nine(Level):
+        parameters = lc.Uniform(k=(0.5, 2.0), **dict.fromkeys(names[1:], (1.0, 3.0)))
+        evaluation = lc.Evaluation()
+
+    for values, num in ((grid_values(Nine()), 128), (dense_values(Nine()), 181)):
+        assert values.shape == (num, 9)
+        assert len(np.unique(values, axis=0)) == num
+        np.testing.assert_allclose(values[:, 1:].mean(0), 2.0, atol=0.02)
+        assert values[:, 0].min() < 0.6
+        assert values[:, 0].max() > 1.9
+    np.testing.assert_allclose(grid_values(Nine())[64], [1.25, *[2.0] * 8])
+    four = Nine().at(**dict.fromkeys(names[4:], 1.5))
+    assert len(grid_values(four)) == 3**4  # held coefficients take no part
+
+
 def test_the_dense_maximum_is_no_less_than_the_grids():
     solution = make(FAMILIES["helmholtz-1d"]())
     report = solution.evaluate()

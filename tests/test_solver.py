@@ -51,6 +51,7 @@ def test_smooth_solutions_are_found_to_ten_digits(name):
     assert true_error(solved) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_nonlinear_front_that_an_expansion_resolves():
     solved = lc.solve(ZOO["fisher"](), r=3.0, tolerance=1e-6)
     assert solved.error <= 1e-6
@@ -62,6 +63,7 @@ def test_a_coordinate_gets_the_functions_that_it_needs():
     assert resolution["x"] > resolution["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["burgers", "buckley-leverett"])
 def test_a_front_is_marched_through(name, monkeypatch):
     """Two marches that agree say how far to trust it; a corner's layer is the ansatz's."""
@@ -72,6 +74,7 @@ def test_a_front_is_marched_through(name, monkeypatch):
     assert solved.resolution["x"] > 30
 
 
+@pytest.mark.slow
 def test_three_coordinates():
     solved = lc.solve(FAMILIES["helmholtz-3d"](), k=2.0, tolerance=1e-6)
     assert true_error(solved) < 1e-7
@@ -190,6 +193,7 @@ def test_what_cannot_be_solved_is_refused_in_words(name):
         lc.solve(make(), **setting)
 
 
+@pytest.mark.slow
 def test_a_discontinuity_is_refused(monkeypatch):
     monkeypatch.setattr("lcpinn.spectral.solver.SECONDS", 2.0)
     with pytest.raises(lc.LcpinnError, match="not resolved at c = 1"):
@@ -209,6 +213,7 @@ def test_a_solution_is_called_by_name_and_broadcasts():
         solved(t=0.5, x=0.1, y=0.1)
 
 
+@pytest.mark.slow
 def test_a_shape_is_solved_by_an_extension_frame():
     from test_determinacy import Pipe
 
@@ -278,6 +283,7 @@ def trained():
     return lc.train(family, lc.protocol.smoke(family), progress=False)
 
 
+@pytest.mark.slow
 def test_a_network_without_its_error(trained):
     x = np.linspace(0, 1, 50)
     exact = lambda k: np.sin(np.pi * x) * np.cos(k * x)
@@ -288,6 +294,7 @@ def test_a_network_without_its_error(trained):
     np.testing.assert_allclose(both[1], trained.corrected(x=x, k=5.0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_evaluation_against_the_solver(trained):
     from lcpinn.evaluation import evaluate
 
@@ -296,6 +303,7 @@ def test_evaluation_against_the_solver(trained):
     assert solver["against"] == "solver"
 
 
+@pytest.mark.slow
 def test_a_trained_network_is_a_start(trained):
     solved = lc.solve(trained.family, k=3.25, start=trained)
     assert true_error(solved) < 1e-10

@@ -444,6 +444,7 @@ print(*(run.name for run in own))
 """
 
 
+@pytest.mark.slow
 def test_processes_never_take_the_same_run(tmp_path):
     abandoned(Store(tmp_path / "work", tmp_path / "results"), MANY[::2])
     pair = ("one", "two"), ("two", "one")
@@ -490,6 +491,7 @@ def bits(store, run):
     return [leaf.tobytes() for leaf in jax.tree.leaves(params(store, run))]
 
 
+@pytest.mark.slow
 def test_a_run_ends_as_a_record(alone):
     for run in (*PAIR, *SETTINGS):
         found = alone.record(run)
@@ -500,6 +502,7 @@ def test_a_run_ends_as_a_record(alone):
     assert bits(alone, PAIR[0]) != bits(alone, PAIR[1])
 
 
+@pytest.mark.slow
 def test_finished_runs_are_skipped(alone, monkeypatch):
     monkeypatch.setattr(executing, "train", forbidden)
     monkeypatch.setattr(executing, "retrain", forbidden)
@@ -517,6 +520,7 @@ def test_runs_that_somebody_else_has_are_left_to_them(store, monkeypatch):
     assert not store.is_over(RUN)
 
 
+@pytest.mark.slow
 def test_models_can_be_measured_later(alone, store, monkeypatch):
     store.directory(RUN).mkdir(parents=True)
     store.model(RUN).write_bytes(alone.model(RUN).read_bytes())
@@ -531,6 +535,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_bits(alone, store, monkeypatch):
     save = RunDirectory.save
 
@@ -554,6 +559,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(alone, store, monkeypatch):
     assert store.record(RUN)["error"] == alone.record(RUN)["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [PAIR, SETTINGS], ids=["seeds", "settings"])
 def test_a_batch_ends_as_its_members_alone(alone, store, runs):
     """Up to what some ten steps in single precision make of rounding."""

@@ -136,6 +136,7 @@ def of_network(family, network):
     return problem, perturbed(problem), batch, weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "network", "own"),
     [

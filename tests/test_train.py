@@ -109,6 +109,7 @@ def trained(tmp_path_factory):
     return lc.train(Decay(), protocol(), seed=5, out=out, progress=False), out
 
 
+@pytest.mark.slow
 def test_a_run_leaves_its_files(trained):
     solution, out = trained
     assert {p.name for p in out.iterdir()} == FILES  # too short for a checkpoint
@@ -118,6 +119,7 @@ def test_a_run_leaves_its_files(trained):
     np.testing.assert_array_equal(back(x=[0.1, 0.2], k=1.0), solution(x=[0.1, 0.2], k=1.0))
 
 
+@pytest.mark.slow
 def test_run_json_says_what_the_run_is(trained):
     run = json.loads((trained[1] / "run.json").read_text())
     assert from_plain(run["protocol"]) == protocol()
@@ -128,6 +130,7 @@ def test_run_json_says_what_the_run_is(trained):
     assert run["device"]
 
 
+@pytest.mark.slow
 def test_result_json_says_how_it_went(trained):
     solution, out = trained
     result = json.loads((out / "result.json").read_text())
@@ -154,6 +157,7 @@ def test_result_json_says_how_it_went(trained):
     )
 
 
+@pytest.mark.slow
 def test_metrics_have_a_line_per_block(trained):
     lines = metrics(trained[1])
     at = [(line["phase"], line["step"]) for line in lines]
@@ -164,6 +168,7 @@ def test_metrics_have_a_line_per_block(trained):
     assert lines[-1]["loss"] < lines[0]["loss"]
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_every_bit(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     again = lc.train(Decay(), protocol(), seed=5, progress=False)
@@ -175,6 +180,7 @@ def test_a_seed_fixes_every_bit(trained, tmp_path, monkeypatch):
         assert not np.array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_directory_is_not_taken_over_unasked(trained, tmp_path):
     out = trained[1]
     held = {p.name: p.read_bytes() for p in out.iterdir()}
@@ -197,6 +203,7 @@ def test_what_is_no_family_or_protocol_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_for_the_picture_is_one_clear_line(trained, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
@@ -210,6 +217,7 @@ def test_a_full_disk_for_the_picture_is_one_clear_line(trained, tmp_path):
 # -- The user's JAX ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_double_precision_is_the_protocols_affair():
     before = jax.config.values["jax_enable_x64"], jnp.ones(1).dtype
     assert before == (False, "float32")
@@ -218,6 +226,7 @@ def test_double_precision_is_the_protocols_affair():
     assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == before
 
 
+@pytest.mark.slow
 def test_single_precision_leaves_jax_as_it_was(trained):
     assert {leaf.dtype for leaf in jax.tree.leaves(trained[0].params)} == {np.dtype("float32")}
     assert (jax.config.values["jax_enable_x64"], jnp.ones(1).dtype) == (False, "float32")
@@ -308,6 +317,7 @@ def lines_of(out, phase):
     return file.read_text().count(f'"phase": {phase},') if file.exists() else 0
 
 
+@pytest.mark.slow
 def test_progress_is_told_in_lines_where_there_is_no_terminal(whole):
     lines = whole[1].splitlines()
     assert lines[0] == "phase 1, Slow: step 0 of 24"
@@ -318,6 +328,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(whole):
     assert re.match(r"phase 2, RevertOnWorse: 12 steps done; .*, kept", told[-1])
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_if_nothing_had_happened(lab, whole):
     out = lab.path / "killed"
     kills = [
@@ -344,6 +355,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(lab, whole):
     assert_same_run(out, whole[0])
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_last_checkpoint(lab, whole):
     """L-BFGS remembers many gradients: a limit that Adam's checkpoints keep, its own exceed."""
     out = lab.path / "full"
@@ -362,6 +374,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(lab, whole):
     assert_same_run(out, whole[0])
 
 
+@pytest.mark.slow
 def test_the_user_may_have_double_precision_on(lab, whole):
     out = lab.path / "double"
     printed, _ = lab.run(out, 1e9, JAX_ENABLE_X64="1")

@@ -148,6 +148,7 @@ def layer(tmp_path_factory):
     return home, done
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_not_given_in_silence(layer):
     home, done = layer
     assert done.exit_code == 1, done.output
@@ -162,6 +163,7 @@ def test_a_wrong_answer_is_not_given_in_silence(layer):
     assert 1e-3 <= verdict["at"]["nu"] <= 1
 
 
+@pytest.mark.slow
 def test_a_model_keeps_its_verdict(layer):
     home, _ = layer
     written = json.loads((home / "run" / "result.json").read_text())["verdict"]
@@ -171,6 +173,7 @@ def test_a_model_keeps_its_verdict(layer):
     assert solution.verdict.to_json() == written
 
 
+@pytest.mark.slow
 def test_an_error_above_one_per_cent_warns_without_being_asked(layer):
     namespace = {}
     exec(LAYER, namespace)
@@ -181,6 +184,7 @@ def test_an_error_above_one_per_cent_warns_without_being_asked(layer):
     assert solution.verdict.tolerance == 0.01
 
 
+@pytest.mark.slow
 def test_a_solved_family_ends_as_soon_as_it_is_solved():
     family = Decay()
     protocol = lc.protocol.fast(family, tolerance=1e-4)
@@ -201,6 +205,7 @@ def test_a_solved_family_ends_as_soon_as_it_is_solved():
     assert "solved: estimated error" in solution.run["training"]["stopped"][0]
 
 
+@pytest.mark.slow
 def test_trying_out_is_not_judged():
     with warnings.catch_warnings():
         warnings.simplefilter("error", lc.NotSolvedWarning)
@@ -304,6 +309,7 @@ def test_an_exponential_scale_with_slopes():
         FiLM(slopes=1.0)
 
 
+@pytest.mark.slow
 def test_a_readout_is_linear_in_the_coefficients():
     """With hidden layers that do not see them, outputs are affine in the coefficients."""
     network = MLP((7,), "sine", Unseen(), frequency_scale=2.0, readout=1)

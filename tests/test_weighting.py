@@ -405,6 +405,7 @@ def unweighted(problem, batch):
     return jax.jit(lambda params: problem.loss(params, batch, ones))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", [SelfAdaptive(), ReLoBRaLo(), Causal()])
 def test_adam_lowers_the_unweighted_loss(weighting):
     family = Burgers().plain()
@@ -434,6 +435,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", EVERY)
 def test_a_resumed_run_ends_as_if_nothing_had_happened(weighting, tmp_path, monkeypatch):
     protocol = lc.Protocol(

@@ -25,12 +25,14 @@ from lcpinn.spectral import solve
 
 Truth = Callable[[np.ndarray, np.ndarray], np.ndarray | None]
 SOLVED = {1: 41, 2: 13, 3: 5}  # settings of a dense grid that are solved, by coordinates
+LARGEST_GRID = 128  # settings: a grid over more coefficients than give these is a Sobol set instead
 
 
 def evaluate(solution: Solution, against: str | None = None) -> dict[str, Any]:
     """Errors against the exact or reference solution, or against="solver": against lc.solve.
 
-    grid: the error at each lambda of the family's own grid; mean: over that grid; dense_max and
+    grid: the error at each lambda of the family's own grid (by default a few values of each
+    coefficient, and from five coefficients on a Sobol set); mean: over that grid; dense_max and
     dense_argmax: the largest over a dense grid of lambda, so that a resonance cannot hide between
     grid points. Where the network is conditioned on loss weights these are errors of the mean over
     `shots` draws; worst_slice is the largest error of a single draw and spread the mean standard
@@ -88,18 +90,31 @@ def evaluation_points(family: Family) -> np.ndarray:
 
 
 def grid_values(family: Family) -> np.ndarray:
-    """The lambdas of the mean error, (n, p): the family's own, or a few per coefficient."""
-    at = family.evaluation.at
+    """The lambdas of the mean error, (n, p): the family's own, or a few per coefficient.
+
+    Three values of each of nine coefficients would be 19683 settings: from five coefficients on it
+    is a Sobol set of LARGEST_GRID with the centre in its middle, where a grid has it.
+    """
+    at, prior = family.evaluation.at, family.parameters
     if at is not None:
-        return tensor([np.array(at[name], float) for name in family.parameters.names])
-    return family.parameters.grid(5 if len(family.parameters.free) == 1 else 3)
+        return tensor([np.array(at[name], float) for name in prior.names])
+    each = 5 if len(prior.free) == 1 else 3
+    if each ** len(prior.free) <= LARGEST_GRID:
+        return prior.grid(each)
+    values = np.array(prior.sobol(LARGEST_GRID))
+    values[LARGEST_GRID // 2] = prior.from_unit(np.full((1, prior.dim), 0.5))[0]
+    return values
 
 
 def dense_values(family: Family, most: int | None = None) -> np.ndarray:
-    """Many lambdas, equispaced in the prior's measure; one where every coefficient is held."""
+    """Many lambdas, equispaced in the prior's measure; one where every coefficient is held.
+
+    A Sobol set of as many as are asked for where a grid of that many or more has twice as many.
+    """
     vary = max(1, len(family.parameters.free))
     num = family.evaluation.dense if most is None else min(most, family.evaluation.dense)
-    return family.parameters.grid(math.ceil(num ** (1 / vary)))
+    each = math.ceil(num ** (1 / vary))
+    return family.parameters.grid(each) if each**vary <= 2 * num else family.parameters.sobol(num)
 
 
 def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list[float] | None:

@@ -13,7 +13,7 @@ import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,7 +69,8 @@ class Evaluation:
     """Where a solution is compared with the truth.
 
     points: coordinate -> how many equispaced values, or the values; at: parameter -> values (the
-    grid of the mean error); shots: draws of the loss weights that a prediction averages.
+    grid of the mean error; without it a few of each parameter, from five parameters on a Sobol
+    set); shots: draws of the loss weights that a prediction averages.
     """
 
     points: Mapping[str, int | tuple[float, ...]] | None = None
@@ -141,7 +142,8 @@ class Family(metaclass=_Built):
 
     # Building: everything that can be wrong with the names is found here.
 
-    def _build(self) -> None:
+    def _build(self, void: Set[str] | None = None) -> None:
+        """Bind names and check them; `void`: the terms that the ansatz satisfies, where known."""
         title = type(self).__name__
         given = getattr(self, "domain", None)
         shape = given.shape if isinstance(given, Region) else given
@@ -172,7 +174,7 @@ class Family(metaclass=_Built):
             raise LcpinnError(
                 f"{title} has no terms: mark a method with @lc.interior or @lc.on(...)"
             )
-        void = self._void_terms()
+        void = self._void_terms() if void is None else void
         self.terms = {name: t for name, t in self.all_terms.items() if name not in void}
         self._bind_weights(title)
 
@@ -418,7 +420,8 @@ class Family(metaclass=_Built):
             setattr(other, name, value)
         for cached in ("groups", "_exact", "_linear"):
             vars(other).pop(cached, None)
-        other._build()
+        same = changes.keys() <= {"weights", "_weighted", "evaluation"}  # nothing that terms see
+        other._build(self.all_terms.keys() - self.terms.keys() if same else None)
         return other
 
     # What the rest of the library asks of a family.

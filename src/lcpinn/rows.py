@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -63,10 +64,8 @@ class Problem:
         domain, x = self.family.domain, points.coordinates
         if self.family.features is None and not domain.periodic:
             return _affine(domain.normalise(x), domain.ranges, orders)
-        function = self._feature_function()
-        expanded = jax.vmap(
-            jax.vmap(lambda p, lam: expand(lambda q: function(q, lam), p, orders), (0, None))
-        )(x, points.parameters)
+        at = lambda p, lam: self._expanded_features(p, lam, orders)
+        expanded = jax.vmap(jax.vmap(at, (0, None)))(x, points.parameters)
         return Series(orders, jnp.moveaxis(expanded, 2, 0))
 
     def outputs(self, params: Params, points: Points, orders: Orders) -> Float[Array, "s l n out"]:
@@ -77,7 +76,7 @@ class Problem:
             return raw
         impose = jax.vmap(
             jax.vmap(
-                lambda r, p, lam: self.family.impose(r, p, lam, orders), (1, 0, None), out_axes=1
+                lambda r, p, lam: self._imposed(r, p, lam, orders), (1, 0, None), out_axes=1
             ),
             (1, 0, 0),
             out_axes=1,
@@ -88,6 +87,12 @@ class Problem:
 
     def residuals(self, params: Params, batch: Batch) -> dict[str, Float[Array, "l n c"]]:
         """Residual components, pointwise, of every term that the batch has points for."""
+        residuals = self._traced_residuals(params, batch)
+        # In the family's order: what comes out of a traced function is sorted by name.
+        order = (t.name for terms in self.family.groups.values() for t in terms)
+        return {name: residuals[name] for name in order if name in residuals}
+
+    def _residuals(self, params: Params, batch: Batch) -> dict[str, Array]:
         residuals: dict[str, Array] = {}
         for where, terms in self.family.groups.items():
             if where not in batch:
@@ -97,6 +102,27 @@ class Problem:
             for term in terms:
                 residuals[term.name] = pointwise(term, series, orders, points)
         return residuals
+
+    # One optimiser asks for the same residuals in many places: for rows, for their Jacobian, after
+    # every candidate step. Tracing a family's Python takes longer than compiling what comes out, so
+    # each part is traced once for every shape, and its operations are inlined wherever it is asked.
+
+    @cached_property
+    def _traced_residuals(self) -> Callable[[Params, Batch], dict[str, Array]]:
+        return jax.jit(self._residuals, inline=True)
+
+    @cached_property
+    def _imposed(self) -> Callable[[Array, Array, Array, Orders], Array]:
+        return jax.jit(self.family.impose, static_argnums=3, inline=True)
+
+    @cached_property
+    def _expanded_features(self) -> Callable[[Array, Array, Orders], Array]:
+        function = self._feature_function()
+
+        def expanded(point: Array, lam: Array, orders: Orders) -> Array:
+            return expand(lambda q: function(q, lam), point, orders)
+
+        return jax.jit(expanded, static_argnums=2, inline=True)
 
     def term_losses(
         self, residuals: Mapping[str, Array], weights: Mapping[str, Array], batch: Batch

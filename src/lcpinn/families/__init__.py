@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from lcpinn.families.buckley_leverett import BuckleyLeverett
 from lcpinn.families.burgers import Burgers
@@ -32,6 +32,13 @@ ON_SHAPES: dict[str, Callable[[], Family]] = {
 
 BUILT_IN = {**FAMILIES, **ON_SHAPES}
 
+
+@cache
+def built(name: str) -> Family:
+    """The one of that name, made once: what asks for hundreds need not check it every time."""
+    return BUILT_IN[name]()
+
+
 __all__ = [
     "BUILT_IN",
     "FAMILIES",
@@ -43,4 +50,5 @@ __all__ = [
     "Helmholtz",
     "Pipes",
     "Schrodinger",
+    "built",
 ]

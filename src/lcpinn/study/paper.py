@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from lcpinn.families import FAMILIES
+from lcpinn.families import FAMILIES, built
 from lcpinn.family import Family
 
 OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PINN
@@ -29,7 +29,7 @@ def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
     """
     if family.name not in FAMILIES:
         return None
-    ours = FAMILIES[family.name]()
+    ours = built(family.name)
     if type(family) is not type(ours) or family.settings != ours.settings:
         return None
     tables = numbers()["tables"]

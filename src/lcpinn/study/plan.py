@@ -8,7 +8,7 @@ from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import grid_values
-from lcpinn.families import FAMILIES
+from lcpinn.families import FAMILIES, built
 from lcpinn.protocol import reason_against, takes
 from lcpinn.study.budget import BUDGETS
 from lcpinn.study.paper import numbers
@@ -44,7 +44,7 @@ def one_method(
     seeds = given.seeds if seeds is None else [s for s in seeds if s in given.seeds]
     settings: list[dict[str, float]] = [{}]
     if protocol not in OURS and takes(protocol, "at"):
-        made = FAMILIES[family]()
+        made = built(family)
         values = grid_values(made) if made.parameters.names else [()]
         names = made.parameters.names
         settings = [dict(zip(names, map(float, lam), strict=True)) for lam in values]
@@ -85,7 +85,7 @@ def _several(families: Iterable[str], protocols: Iterable[str]) -> Callable[[str
         run
         for family in families
         for protocol in protocols
-        if reason_against(protocol, FAMILIES[family]()) is None
+        if reason_against(protocol, built(family)) is None
         for run in one_method(family, protocol, budget)
     ]
 

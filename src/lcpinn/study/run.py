@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from lcpinn.errors import LcpinnError
-from lcpinn.families import FAMILIES
+from lcpinn.families import FAMILIES, built
 from lcpinn.family import Family
 from lcpinn.protocol import PROTOCOLS, Protocol, by_name, takes
 from lcpinn.protocol.shrink import shrunk
@@ -44,7 +44,7 @@ class Run:
         """The family, changed as the ablation says."""
         if self.family not in FAMILIES:
             raise LcpinnError(f"there is no family {self.family!r}")
-        family = change(self.change).family(FAMILIES[self.family]())
+        family = change(self.change).family(built(self.family))
         if BUDGETS[self.budget].small:
             coarse = dict.fromkeys(family.domain.names, 9)
             family = family.with_evaluation(points=coarse, dense=5)

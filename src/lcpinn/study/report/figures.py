@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lcpinn.evaluation import grid_values
-from lcpinn.families import FAMILIES
+from lcpinn.families import FAMILIES, built
 from lcpinn.plot.style import (
     COLOURS,
     DOUBLE,
@@ -124,7 +124,7 @@ def _bars(axis: Axes, study: Study, family: str, method: str) -> None:
 
 def _papers(axis: Axes, family: str, parameter: str) -> None:
     """LC-PINN as the paper reports it, hollow."""
-    values = [float(v) for v in grid_values(FAMILIES[family]())[:, 0]]
+    values = [float(v) for v in grid_values(built(family))[:, 0]]
     cells = [paper_at(family, "paper", parameter, v) for v in values]
     known = [(v, c) for v, c in zip(values, cells, strict=True) if c is not None]
     if known:
@@ -155,7 +155,7 @@ def _chosen(panels: list[Any]) -> list[int]:
 def _curves(records: list[Record], family: str) -> Figure:
     figure = Figure(figsize=(DOUBLE, 2.8), layout="constrained")
     axes = figure.subplots(1, 1 + len(records))
-    made = FAMILIES[family]()
+    made = built(family)
     (name,) = made.domain.names
     for i, record in enumerate(records):
         field = record["measures"]["field"]
@@ -175,7 +175,7 @@ def _curves(records: list[Record], family: str) -> Figure:
 
 
 def _planes(records: list[Record], family: str) -> Figure:
-    made = FAMILIES[family]()
+    made = built(family)
     which = _chosen(records[0]["measures"]["field"]["panels"])
     rows, columns = len(which), 1 + len(records)
     figure = Figure(figsize=(DOUBLE, tall(rows, 1.9)))

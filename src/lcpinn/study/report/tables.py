@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcpinn.evaluation import grid_values
-from lcpinn.families import FAMILIES
+from lcpinn.families import FAMILIES, built
 from lcpinn.study.plan import methods
 from lcpinn.study.report.cells import Cell, Study, compared, paper_at, paper_cell, verdict
 from lcpinn.study.report.markdown import (
@@ -58,7 +58,7 @@ def per_table(study: Study, family: str) -> Lines:
         head += [f"{METHODS[method]}, paper", "ours"]
     head += [METHODS["fast"]]
     rows = []
-    for value in grid_values(FAMILIES[family]())[:, 0]:
+    for value in grid_values(built(family))[:, 0]:
         row = [f"{value:g}"]
         for method in named:
             theirs = paper_at(family, method, parameter, float(value))
