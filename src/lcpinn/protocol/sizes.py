@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import jax
 
 from lcpinn.family import Family
-from lcpinn.optimiser.acceptance import Acceptance, GainRatio, ModelDriven, NonMonotone
+from lcpinn.optimiser.acceptance import Acceptance, GainRatio, ModelDriven
 
 _ACCEPTANCE = GainRatio()
 
@@ -37,8 +37,8 @@ class Size:
 # Smooth ones are explored by the model loss: steps that go far at a high loss end orders of
 # magnitude lower, with two inputs where rounding begins. The fewer the inputs, the smaller the
 # trust region in which the model holds. Fronts do not bear it; there two starts are tried.
-# On accelerators, where that has not been measured, the loss may rise by a factor instead.
-_EXPLORE, _RISE, _DESCEND = ModelDriven(), NonMonotone(11.0), GainRatio(corrections=0)
+# On accelerators the floor of the factorisation decides: two-level Cholesky, or QR with few rows.
+_EXPLORE, _DESCEND = ModelDriven(), GainRatio(corrections=0)
 _SMOOTH_CPU = {
     2: Size((20, 20), 8.0, 2600, 200, "qr", 13, _EXPLORE, patience=8, radius=0.03),
     3: Size((28, 28), 5.0, 6000, 400, "cholesky", 5, _EXPLORE, patience=8),
@@ -50,9 +50,9 @@ _FRONTS_CPU = {
     4: Size((16, 16, 16), 3.0, 3600, 800, "cholesky", 5),
 }
 _SMOOTH_ACCELERATOR = {
-    2: Size((20, 20), 8.0, 3000, 400, "two-level", 13, _DESCEND, starts=2),
-    3: Size((64, 64), 5.0, 28_000, 2000, "cholesky", 9, _RISE, 7, patience=20),
-    4: Size((64, 64), 4.0, 24_000, 3000, "cholesky", 9, _RISE, patience=20),
+    2: Size((20, 20), 8.0, 2600, 200, "qr", 13, _EXPLORE, patience=8, radius=0.03),
+    3: Size((48, 48), 5.0, 20_000, 1500, "two-level", 9, _EXPLORE, 7, patience=8, radius=0.03),
+    4: Size((64, 64), 4.0, 28_000, 3000, "two-level", 9, _EXPLORE, 7, patience=8, radius=0.03),
 }
 _FRONTS_ACCELERATOR = {
     2: Size((40, 40, 40), 3.0, 20_000, 1500, "cholesky", 9, starts=2),
