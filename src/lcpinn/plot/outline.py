@@ -53,7 +53,7 @@ def _cut(
     far, nearest = distance_transform_edt(np.isnan(values), return_indices=True)
     shown.set_data(np.where(far <= CONTINUED, values[tuple(nearest)], np.nan))
     inside = axis.contourf(across, up, level.T, levels=[np.min(level) - 1.0, 0.0])
-    (path,) = inside.get_paths()
+    path = next(iter(inside.get_paths() or ()))
     inside.remove()
     shown.set_clip_path(path, axis.transData)
 
