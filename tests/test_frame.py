@@ -7,7 +7,7 @@ import pytest
 
 import lcpinn as lc
 from lcpinn.certificate.estimator import Estimator
-from lcpinn.families import FourHoles, Pipes
+from lcpinn.families import Cylinder, FourHoles, Pipes
 from lcpinn.jet import Orders, expand
 from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral import solve_family
@@ -253,6 +253,25 @@ def test_an_error_that_is_singular_in_a_hole_is_estimated(make, lam):
         error = truth[:, 0] - np.asarray(jax.vmap(lambda p: smooth(family, p))(points))
     expected = np.linalg.norm(error) / np.linalg.norm(truth)
     assert found.error == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.slow
+def test_sines_that_oscillate_are_judged_by_what_is_left_between_the_points():
+    """Two sizes that leave too much there agreed on ten times the error."""
+    family, lam, rng = Cylinder(), np.array([0.3]), np.random.default_rng(800)
+    waves, phases = 5.0 * rng.normal(size=(2, 800)), rng.uniform(0, 2 * np.pi, 800)
+    points, unseen = (family.domain.sobol(6000, seed, parameters=lam) for seed in (1, 77))
+    with jax.enable_x64(True):
+        known, truth = (family.truth(p, lam)[:, 0] for p in (points, unseen))
+    weights = np.linalg.lstsq(np.sin(points @ waves + phases), known, rcond=1e-13)[0]
+
+    def jet(params, points, parameters, loss_weights, orders):
+        value = lambda p: (jnp.sin(p @ waves + phases) @ weights)[None]
+        return jnp.moveaxis(jax.vmap(lambda p: expand(value, p, orders))(points), 1, 0)
+
+    found = Estimator(family, jet)(None, lam)
+    error = np.linalg.norm(np.sin(unseen @ waves + phases) @ weights - truth)
+    assert found.error == pytest.approx(error / np.linalg.norm(truth), rel=0.3)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from toy import of_kind
 
 import lcpinn as lc
 from benchmarks.shapes import FAMILIES, __main__, training
@@ -92,9 +93,10 @@ def test_errors_are_measured_where_the_estimate_is_made():
         def __init__(self):
             self.family = family
 
-        def __call__(self, x, y, r, b):
-            points, lam = np.stack([x, y], axis=-1), np.array([r, b])
-            return 1.01 * family.truth(points, lam)[:, 0]
+        def __call__(self, weights=None, shots=None, **at):
+            points = np.stack([at["x"], at["y"]], axis=-1)
+            truth = of_kind(np.ndarray, family.truth(points, np.array([at["r"], at["b"]])))
+            return 1.01 * truth[:, 0]
 
         def estimate(self, **at):
             return Estimate(0.02, at=at) if at["r"] < 0.5 else Estimate(np.nan, "not resolved")

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = given.families or list(FAMILIES)
     pending = [(n, s) for s in given.seeds for n in names if (n, s) not in known]
     print(HEADER)
-    for run in as_they_end(lambda job, cores: train(*job, asked, cores), pending, slots):
+    for run in as_they_end(lambda job, cores: train(job[0], job[1], asked, cores), pending, slots):
         _put(result, run)
         print(line(run), flush=True)
         if given.out is not None:

@@ -15,7 +15,7 @@ import numpy as np
 import lcpinn as lc
 from benchmarks.processes import python_in_fresh_process
 from benchmarks.shapes.families import FAMILIES
-from lcpinn.evaluation import evaluate
+from lcpinn.evaluation import arguments, evaluate
 from lcpinn.files import read_json
 
 SETTINGS = {0: 1, 1: 9, 2: 3}  # values of each coefficient at which estimates are compared
@@ -73,10 +73,10 @@ def compared(solution: lc.Solution, lam: np.ndarray) -> dict[str, Any]:
     points = family.domain.sobol(POINTS, SEED, parameters=lam)
     truth = family.truth(points, lam)
     assert truth is not None
-    value = solution(**dict(zip(family.domain.names, points.T, strict=True)), **at)
+    value = solution(**arguments(family, points, lam))
     gap = np.linalg.norm(np.reshape(value, truth.shape) - truth) / np.linalg.norm(truth)
     begun = time.perf_counter()
-    estimate = solution.estimate(**at)
+    estimate = solution.estimate(**at)  # pyright: ignore[reportArgumentType]: by name
     return {
         "at": at,
         "error": float(gap),

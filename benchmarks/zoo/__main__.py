@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _asked(given)
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
     pending = [(n, s) for s in given.seeds for n in _chosen(given) if (n, s) not in known]
-    trained = lambda job, cores: train(*job, asked, cores)
+    trained = lambda job, cores: train(job[0], job[1], asked, cores)
     for run in as_they_end(trained, pending, slots):
         _put(result, run)
         print(_line(run), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -50,10 +51,11 @@ def _cut(
     What is outside has no values: those of the nearest pixels inside are continued a little.
     """
     values = np.ma.filled(np.ma.asarray(shown.get_array(), float), np.nan)
-    far, nearest = distance_transform_edt(np.isnan(values), return_indices=True)
+    transformed: Any = distance_transform_edt(np.isnan(values), return_indices=True)
+    far, nearest = transformed
     shown.set_data(np.where(far <= CONTINUED, values[tuple(nearest)], np.nan))
     inside = axis.contourf(across, up, level.T, levels=[np.min(level) - 1.0, 0.0])
-    (path,) = inside.get_paths()
+    path = next(iter(inside.get_paths() or ()))
     inside.remove()
     shown.set_clip_path(path, axis.transData)
 

@@ -212,10 +212,9 @@ def _inside(
     region: Region, parameters: np.ndarray, num: int, dim: int, spread: Spread
 ) -> np.ndarray:
     """So many points inside, of a low-discrepancy sequence of the unit cube that is spread out."""
-    candidates = num
-    for _ in range(DOUBLINGS):
-        candidates *= 2
-        points = region.wrapped(spread(unit_sobol(candidates, dim, 12)))
+    points = np.zeros((0, dim))
+    for doubling in range(1, DOUBLINGS + 1):
+        points = region.wrapped(spread(unit_sobol(num << doubling, dim, 12)))
         points = points[region.level_at(points, parameters) < 0]
         if len(points) >= num:
             break

@@ -169,7 +169,7 @@ def round_modes(
 
     def extend(mode: np.ndarray, factor: np.ndarray, num: int, m: int) -> None:
         for _ in range(num):
-            modes.extend([mode.real, mode.imag] if m else [mode.real])
+            modes.extend([np.real(mode), np.imag(mode)] if m else [np.real(mode)])
             mode = taylor.product(mode, factor)
 
     power = (taylor.log(square) / 2).astype(complex)
@@ -197,7 +197,7 @@ def _planar(
     z = taylor.coordinate((points[:, i] - cx + 1j * (points[:, j] - cy)) / a, i, 1 / a)
     z = z + taylor.coordinate(np.zeros(len(points)), j, 1j / a)
     if hole.period is None:
-        return z, taylor.power(z, -1.0), taylor.product(z, z.conj()).real
+        return z, taylor.power(z, -1.0), np.real(taylor.product(z, z.conj()))
     wave = 2 * np.pi * a / hole.period
     degrees = range(taylor.orders.degree + 1)
     quarter = [np.sin(wave * z[0] + k * np.pi / 2) for k in range(4)]  # sine and its derivatives
@@ -206,7 +206,7 @@ def _planar(
     rest = taylor.compose(z, [-factors[k] * quarter[(k + 1) % 4] for k in degrees])
     rest[0] += 1.0  # 1 - cos
     inverse = wave / 2 * taylor.product(sine, taylor.power(rest, -1.0))
-    modulus = taylor.power(taylor.product(rest, rest.conj()).real, 0.5)
+    modulus = taylor.power(np.real(taylor.product(rest, rest.conj())), 0.5)
     return sine / wave, inverse, 2 * modulus / wave**2
 
 

@@ -110,7 +110,7 @@ def _triangular(matrix: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.
     num = matrix.shape[1]
     if num <= PIVOTED or len(matrix) <= num + 1:
         return matrix, target
-    triangle = np.linalg.qr(np.column_stack([matrix, target]), mode="r")
+    triangle: Any = np.linalg.qr(np.column_stack([matrix, target]), mode="r")
     return triangle[:num, :num], triangle[:num, num]
 
 
