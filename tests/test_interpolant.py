@@ -114,6 +114,24 @@ class Sieve(lc.Family):
         return u
 
 
+class Kite(lc.Family):
+    """Δu = k² u on a kite, u = exp(k (0.6 x + 0.8 y)) on its edges: a shape that stays."""
+
+    domain = lc.Polygon(x=[0.0, 1.0, 0.0, -1.0], y=[-1.5, 0.0, 0.7, 0.0])
+    parameters = lc.Uniform(k=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u, laplacian_u, k):
+        return laplacian_u - k**2 * u
+
+    @lc.on()
+    def edge(self, u, x, y, k):
+        return u - self.exact(x, y, k)
+
+    def exact(self, x, y, k):
+        return jnp.exp(k * (0.6 * x + 0.8 * y))
+
+
 class Loose(Spiral):
     """No initial condition for v."""
 
@@ -222,6 +240,14 @@ def test_newtons_method_stays_on_the_branch():
     x = np.linspace(0, 1, 50)
     for a in (0.6, 1.7, 2.4):
         np.testing.assert_allclose(solution(x=x, a=a), lc.solve(Bratu(), a=a)(x=x), atol=1e-8)
+
+
+def test_a_shape_that_stays():
+    """By a frame, whose coefficients are not unique; its values are, inside."""
+    protocol = lc.protocol.interpolant(Kite(), tolerance=1e-7)
+    solution = lc.train(Kite(), protocol, progress=False, report=False)
+    for k in (0.61, 1.4, 1.93):
+        assert error_at(solution, np.array([k])) < 1e-7
 
 
 def test_coefficients_that_are_held(spiral):

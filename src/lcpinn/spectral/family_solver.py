@@ -25,8 +25,7 @@ from lcpinn.spectral.newton import NotConverged
 from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
 
-ROUNDING = 1e-12  # the least share of a residual that counts
-MORE = 10.0  # how much more of it may be left than at another setting
+MORE = 100.0  # how much more of the residual may be left than where two sizes agreed
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class FamilySolver:
         self.family, self.tolerance = family, tolerance
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
-        self._share_left = ROUNDING  # of the residual between the points, where sizes have grown
+        self._share_left = MORE * tolerance  # of the residual that a frame may leave
 
     @property
     def solved(self) -> list[Resolved]:
@@ -101,11 +100,7 @@ class FamilySolver:
             near = self._nearest(unit)
             resolved = None if near is None else self._at_once(solver, near)
             if resolved is None:
-                resolved, why = solver.expanded(near)
-                if resolved is None:
-                    raise solver.unresolved(why)
-                share = resolved.expansion.share_left_between(solver.at, resolved.coefficients)
-                self._share_left = max(self._share_left, share)
+                resolved = self._thoroughly(solver, near)
         self._solved.append((unit, resolved))
         return resolved
 
@@ -124,6 +119,17 @@ class FamilySolver:
         coefficients = in_basis(near, largest.expansion.basis)
         return Resolved(near.error, largest.expansion, coefficients)
 
+    def _thoroughly(self, solver: Solver, near: Resolved | None) -> Resolved:
+        """The solution with sizes that grow from those of another one, or from few functions."""
+        resolved, why = solver.expanded(near)
+        if resolved is None and near is not None:
+            resolved, why = solver.expanded()
+        if resolved is None:
+            raise solver.unresolved(why)
+        share = solver.share_left(resolved.expansion, resolved.coefficients)
+        self._share_left = max(self._share_left, MORE * share)
+        return resolved
+
     def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
         """The solution with the functions of another one; None where they do not resolve it.
 
@@ -141,8 +147,7 @@ class FamilySolver:
         if expansion.on_box:
             error = max(expansion.basis.tails(coefficients))
             return Resolved(max(error, 1e-15), expansion, coefficients)
-        share = expansion.share_left_between(solver.at, coefficients)
-        if share > MORE * self._share_left:
+        if solver.share_left(expansion, coefficients) > self._share_left:
             return None
         return Resolved(near.error, expansion, coefficients)
 
