@@ -19,7 +19,8 @@ from lcpinn.precision import double
 from lcpinn.protocol.interpolation import is_better_interpolated
 from lcpinn.rundir import RunDirectory
 from lcpinn.spectral.basis import Axis
-from lcpinn.spectral.family_solver import solve_family
+from lcpinn.spectral.family_solver import FamilySolver, solve_family
+from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
 from lcpinn.verdict import Judge
 
@@ -339,6 +340,40 @@ def test_many_settings_are_solved_in_one_basis():
     for values, lam in zip(solved(points), settings, strict=True):
         np.testing.assert_allclose(values, family.truth(points, lam), atol=1e-9)
     assert np.max(solved.errors) < 1e-9
+
+
+class Tilted(lc.Family):
+    """e u' + u + 10 u³ = 10 cos t, u(0) = 0: a layer of width e, far from Newton's first guess."""
+
+    domain = lc.Box(t=(0.0, 4.0))
+    parameters = lc.LogUniform(e=(1e-3, 1.0))
+
+    @lc.interior
+    def equation(self, u, u_t, t, e):
+        return e * u_t + u + 10 * u**3 - 10 * jnp.cos(t)
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+
+def test_a_setting_that_is_too_far_off_is_reached_in_steps(monkeypatch):
+    """Attempts from further away than a quarter of the range do not count here."""
+    solver, attempt = FamilySolver(Tilted(), 1e-7), FamilySolver._attempt
+
+    def near_by(self, unit, parameters, seconds):
+        places = [place for place, _ in (*self._solved, *self._waypoints)]
+        if places and min(abs(place[0] - unit[0]) for place in places) > 0.26:
+            raise lc.LcpinnError("too far")
+        return attempt(self, unit, parameters, seconds)
+
+    monkeypatch.setattr(FamilySolver, "_attempt", near_by)
+    solver(np.array([1.0]))
+    resolved = solver(np.array([0.03]))
+    t = np.linspace(0, 4, 50)
+    values = resolved.expansion.basis.evaluate(resolved.coefficients, t[:, None], zeroth(1))
+    np.testing.assert_allclose(values[0, :, 0], lc.solve(Tilted(), e=0.03)(t=t), atol=1e-6)
+    assert len(solver.solved) == 2
 
 
 # -- Sparse grids --------------------------------------------------------------------------------
