@@ -19,7 +19,8 @@ from lcpinn.precision import double
 from lcpinn.protocol.interpolation import is_better_interpolated
 from lcpinn.rundir import RunDirectory
 from lcpinn.spectral.basis import Axis
-from lcpinn.spectral.family_solver import solve_family
+from lcpinn.spectral.family_solver import FamilySolver, solve_family
+from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
 from lcpinn.verdict import Judge
 
@@ -112,6 +113,24 @@ class Sieve(lc.Family):
     @lc.on()
     def rims(self, u):
         return u
+
+
+class Kite(lc.Family):
+    """Δu = k² u on a kite, u = exp(k (0.6 x + 0.8 y)) on its edges: a shape that stays."""
+
+    domain = lc.Polygon(x=[0.0, 1.0, 0.0, -1.0], y=[-1.5, 0.0, 0.7, 0.0])
+    parameters = lc.Uniform(k=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u, laplacian_u, k):
+        return laplacian_u - k**2 * u
+
+    @lc.on()
+    def edge(self, u, x, y, k):
+        return u - self.exact(x, y, k)
+
+    def exact(self, x, y, k):
+        return jnp.exp(k * (0.6 * x + 0.8 * y))
 
 
 class Loose(Spiral):
@@ -224,6 +243,14 @@ def test_newtons_method_stays_on_the_branch():
         np.testing.assert_allclose(solution(x=x, a=a), lc.solve(Bratu(), a=a)(x=x), atol=1e-8)
 
 
+def test_a_shape_that_stays():
+    """By a frame, whose coefficients are not unique; its values are, inside."""
+    protocol = lc.protocol.interpolant(Kite(), tolerance=1e-7)
+    solution = lc.train(Kite(), protocol, progress=False, report=False)
+    for k in (0.61, 1.4, 1.93):
+        assert error_at(solution, np.array([k])) < 1e-7
+
+
 def test_coefficients_that_are_held(spiral):
     protocol = lc.protocol.interpolant(Spiral(), at={"b": 0.3}, tolerance=1e-6)
     solution = lc.train(Spiral(), protocol, progress=False, report=False)
@@ -313,6 +340,40 @@ def test_many_settings_are_solved_in_one_basis():
     for values, lam in zip(solved(points), settings, strict=True):
         np.testing.assert_allclose(values, family.truth(points, lam), atol=1e-9)
     assert np.max(solved.errors) < 1e-9
+
+
+class Tilted(lc.Family):
+    """e u' + u + 10 u³ = 10 cos t, u(0) = 0: a layer of width e, far from Newton's first guess."""
+
+    domain = lc.Box(t=(0.0, 4.0))
+    parameters = lc.LogUniform(e=(1e-3, 1.0))
+
+    @lc.interior
+    def equation(self, u, u_t, t, e):
+        return e * u_t + u + 10 * u**3 - 10 * jnp.cos(t)
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+
+def test_a_setting_that_is_too_far_off_is_reached_in_steps(monkeypatch):
+    """Attempts from further away than a quarter of the range do not count here."""
+    solver, attempt = FamilySolver(Tilted(), 1e-7), FamilySolver._attempt
+
+    def near_by(self, unit, parameters, seconds):
+        places = [place for place, _ in (*self._solved, *self._waypoints)]
+        if places and min(abs(place[0] - unit[0]) for place in places) > 0.26:
+            raise lc.LcpinnError("too far")
+        return attempt(self, unit, parameters, seconds)
+
+    monkeypatch.setattr(FamilySolver, "_attempt", near_by)
+    solver(np.array([1.0]))
+    resolved = solver(np.array([0.03]))
+    t = np.linspace(0, 4, 50)
+    values = resolved.expansion.basis.evaluate(resolved.coefficients, t[:, None], zeroth(1))
+    np.testing.assert_allclose(values[0, :, 0], lc.solve(Tilted(), e=0.03)(t=t), atol=1e-6)
+    assert len(solver.solved) == 2
 
 
 # -- Sparse grids --------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from lcpinn.spectral.newton import NotConverged
 from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
 
-ROUNDING = 1e-12  # the least share of a residual that counts
-MORE = 10.0  # how much more of it may be left than at another setting
+MORE = 100.0  # how much more of the residual may be left than where two sizes agreed
+HALVINGS = 4  # of the way from a solution to one that Newton's method does not find
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,8 @@ class FamilySolver:
         self.family, self.tolerance = family, tolerance
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
-        self._share_left = ROUNDING  # of the residual between the points, where sizes have grown
+        self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
+        self._share_left = MORE * tolerance  # of the residual that a frame may leave
 
     @property
     def solved(self) -> list[Resolved]:
@@ -92,22 +93,37 @@ class FamilySolver:
     def __call__(self, parameters: np.ndarray, seconds: float | None = None) -> Resolved:
         """The solution at one setting (p,), its sizes growing for so many seconds at most."""
         parameters = np.asarray(parameters, float)
-        setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
         with double():
             unit = np.asarray(self.family.parameters.to_unit(parameters))
-            solver = Solver(self.family, setting, self.known, self.tolerance, None)
-            if seconds is not None:
-                solver.deadline = min(solver.deadline, solver.began + seconds)
-            near = self._nearest(unit)
-            resolved = None if near is None else self._at_once(solver, near)
-            if resolved is None:
-                resolved, why = solver.expanded(near)
-                if resolved is None:
-                    raise solver.unresolved(why)
-                share = resolved.expansion.share_left_between(solver.at, resolved.coefficients)
-                self._share_left = max(self._share_left, share)
+            resolved = self._continued(unit, parameters, seconds, HALVINGS)
         self._solved.append((unit, resolved))
         return resolved
+
+    def _continued(
+        self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None, halvings: int
+    ) -> Resolved:
+        """The solution; where it is out of reach of Newton's method, by way of one half-way there.
+
+        From the nearest solution, sizes growing on the way as they have to.
+        """
+        try:
+            return self._attempt(unit, parameters, seconds)
+        except LcpinnError:
+            if self.family.is_linear() or not self._solved or halvings == 0:
+                raise
+        middle = (unit + self._nearest_place(unit)) / 2
+        between = np.asarray(self.family.parameters.from_unit(middle))
+        self._waypoints.append((middle, self._continued(middle, between, seconds, halvings - 1)))
+        return self._attempt(unit, parameters, seconds)
+
+    def _attempt(self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None) -> Resolved:
+        setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
+        solver = Solver(self.family, setting, self.known, self.tolerance, None)
+        if seconds is not None:
+            solver.deadline = min(solver.deadline, solver.began + seconds)
+        near = self._nearest(unit)
+        resolved = None if near is None else self._at_once(solver, near)
+        return self._thoroughly(solver, near) if resolved is None else resolved
 
     def remember(self, parameters: np.ndarray, resolved: Resolved) -> None:
         """Take over a solution that was found before."""
@@ -117,12 +133,28 @@ class FamilySolver:
 
     def _nearest(self, unit: np.ndarray) -> Resolved | None:
         """The nearest solution, in the largest expansion that there is."""
-        if not self._solved:
+        every = [*self._solved, *self._waypoints]
+        if not every:
             return None
-        _, near = min(self._solved, key=lambda one: float(np.sum((one[0] - unit) ** 2)))
-        _, largest = max(self._solved, key=lambda one: one[1].expansion.basis.size)
+        _, near = min(every, key=lambda one: float(np.sum((one[0] - unit) ** 2)))
+        _, largest = max(every, key=lambda one: one[1].expansion.basis.size)
         coefficients = in_basis(near, largest.expansion.basis)
         return Resolved(near.error, largest.expansion, coefficients)
+
+    def _nearest_place(self, unit: np.ndarray) -> np.ndarray:
+        places = [place for place, _ in (*self._solved, *self._waypoints)]
+        return min(places, key=lambda place: float(np.sum((place - unit) ** 2)))
+
+    def _thoroughly(self, solver: Solver, near: Resolved | None) -> Resolved:
+        """The solution with sizes that grow from those of another one, or from few functions."""
+        resolved, why = solver.expanded(near)
+        if resolved is None and near is not None:
+            resolved, why = solver.expanded()
+        if resolved is None:
+            raise solver.unresolved(why)
+        share = solver.share_left(resolved.expansion, resolved.coefficients)
+        self._share_left = max(self._share_left, MORE * share)
+        return resolved
 
     def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
         """The solution with the functions of another one; None where they do not resolve it.
@@ -141,8 +173,7 @@ class FamilySolver:
         if expansion.on_box:
             error = max(expansion.basis.tails(coefficients))
             return Resolved(max(error, 1e-15), expansion, coefficients)
-        share = expansion.share_left_between(solver.at, coefficients)
-        if share > MORE * self._share_left:
+        if solver.share_left(expansion, coefficients) > self._share_left:
             return None
         return Resolved(near.error, expansion, coefficients)
 

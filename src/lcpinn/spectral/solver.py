@@ -264,11 +264,14 @@ class Solver:
         tails = expansion.basis.tails(coefficients)
         if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
             return False  # the coefficients of a frame are not unique, and need not decay
+        return self.share_left(expansion, coefficients) < max(LEFT, self.tolerance)
+
+    def share_left(self, expansion: Expansion, coefficients: np.ndarray) -> float:
+        """The share of the residual that is left between the points."""
         # Rows have the size of the functions: what they leave is in the units of the solution.
         values = expansion.values(coefficients) + self.at.values(expansion.inside.points)
         small = self.tolerance * float(np.sqrt(np.min(expansion.mean_square(values)))) / LEFT
-        left = expansion.share_left_between(self.at, coefficients, small + 1e-12)
-        return left < max(LEFT, self.tolerance)
+        return expansion.share_left_between(self.at, coefficients, small + 1e-12)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
         """More functions along coordinates whose coefficients have not decayed; or along all."""
