@@ -1,6 +1,7 @@
 """PINNacle's problems: pages, references against equations and published files, and the command."""
 
 import json
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -120,8 +121,8 @@ def test_four_holes_meets_its_conditions_and_the_published_file():
 
 
 def test_the_screened_source_is_met_and_so_is_the_published_file():
-    x, y, k, step = 0.31, -0.27, 8.0, 1e-4
-    at = lambda dx, dy: holes.screened_particular(np.float64(x + dx), np.float64(y + dy), k)
+    x, y, k, step = np.array([0.31]), np.array([-0.27]), 8.0, 1e-4
+    at = lambda dx, dy: holes.screened_particular(x + dx, y + dy, k)
     around = at(step, 0) + at(-step, 0) + at(0, step) + at(0, -step)
     laplacian = (around - 4 * at(0, 0)) / step**2
     assert -laplacian + k**2 * at(0, 0) == pytest.approx(holes.screened_source(x, y), rel=1e-4)
@@ -207,7 +208,7 @@ class Answer:
 def test_the_metric_stacks_all_outputs():
     assert metric.stacked_error(np.array([[3.0, 0.0]]), np.array([[0.0, 4.0]])) == 1.25
     problem = PROBLEMS["cavity"]
-    entry = training.measured(Answer(problem.family(), 1e-2), problem)
+    entry = training.measured(cast(Any, Answer(problem.family(), 1e-2)), problem)
     (value,), (row,) = entry["values"], entry["rows"]
     assert value["error"] == pytest.approx(1e-2)
     assert value["outputs"] == pytest.approx(dict.fromkeys("uvp", 1e-2))
@@ -305,7 +306,7 @@ class Picture:
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_has_three_settings(name, tmp_path):
-    figure = pictures.PICTURES[name](Picture(PROBLEMS[name].family()))
+    figure = pictures.PICTURES[name](cast(Any, Picture(PROBLEMS[name].family())))
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert len(set(titles)) == 3
     figure.savefig(tmp_path / "picture.png", dpi=30)
