@@ -57,6 +57,14 @@ def one(family, name):
         return _find(name, CHECKS[name], _Bench(family))
 
 
+def test_a_single_observation_is_enough():
+    class Gauged(Sound):
+        data = lc.Data(x=[0.0], u=[1.0])
+
+    finding = one(Gauged(), "jit and vmap")
+    assert finding.ok, finding.detail
+
+
 @pytest.mark.slow
 def test_a_sound_family_passes_every_check():
     findings = {f.name: f for f in check(Sound())}

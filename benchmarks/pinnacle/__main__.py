@@ -105,8 +105,9 @@ def _begin(out: Path | None) -> Result:
 
 def _known(result: Result, name: str, asked: dict[str, Any]) -> bool:
     entry = result["problems"].get(name)
-    same = entry is not None and all(entry[key] == asked[key] for key in ("seconds", "seed"))
-    return same and "failed" not in entry
+    if entry is None or "failed" in entry:
+        return False
+    return all(entry[key] == asked[key] for key in ("seconds", "seed"))
 
 
 def line(name: str, entry: Entry) -> str:

@@ -47,7 +47,7 @@ def four_holes(solution: lc.Solution) -> Figure:
     for axis, r in zip(figure.subplots(1, 3), (0.05, 0.1, 0.15), strict=True):
         image = axis.pcolormesh(x, y, solution(x=x, y=y, r=r), shading="nearest", vmin=0, vmax=1)
         axis.set(title=f"r = {r:g}", aspect="equal", xticks=[], yticks=[])
-    figure.colorbar(image, ax=figure.axes, shrink=0.8)
+        figure.colorbar(image, ax=axis, shrink=0.8)
     return figure
 
 

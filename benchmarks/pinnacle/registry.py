@@ -17,7 +17,7 @@ from benchmarks.pinnacle.heat import LongHeat, SeventeenHoles, TwoMedia, Waves2d
 from benchmarks.pinnacle.inverse import HeatInverse, PoissonInverse
 from benchmarks.pinnacle.poisson import Block3d, FourHoles2d, Screened2d
 from benchmarks.pinnacle.problem import LeftOut, Problem, Row
-from benchmarks.pinnacle.reference.evolution import GRAY_SCOTT_TIMES, LONG_TIMES
+from benchmarks.pinnacle.reference.evolution import GRAY_SCOTT_TIMES
 from benchmarks.pinnacle.waves import Wave1d
 
 VISCOSITY = 0.01 / 3.141592653589793  # of Burgers 1d-C
@@ -27,7 +27,7 @@ def _each(name: str, *values: float) -> tuple[dict[str, float], ...]:
     return tuple({name: value} for value in values)
 
 
-_CAVITY = tuple((f"lid_driven_a{a}", {"a": float(a)}) for a in (2, 4, 8, 16))
+_CAVITY = tuple((f"lid_driven_a{a}", {"a": float(a)}) for a in (2, 4, 8, 16, 32))
 
 PROBLEMS: dict[str, Problem] = {
     "burgers-1d": Problem(
@@ -56,13 +56,13 @@ PROBLEMS: dict[str, Problem] = {
     "cavity": Problem(
         LidDrivenCavity,
         (Row("NS 2d-C", _each("a", 4.0), 4.70e-2, 3.60e-2, "LAAF"),),
-        accuracy=1e-5,
+        accuracy=1e-4,
         files=_CAVITY[1:2],
     ),
     "cavity-32": Problem(
         partial(LidDrivenCavity, 32.0),
         (Row("NS-P", _each("a", 2.0, 4.0, 8.0, 16.0, 32.0), 3.89e-1, 3.63e-1, "LAAF"),),
-        accuracy=1e-4,
+        accuracy=5e-4,
         files=_CAVITY,
     ),
     "wave-1d": Problem(
@@ -147,7 +147,7 @@ PROBLEMS: dict[str, Problem] = {
         (Row("Heat 2d-LT", _each("k", 1.0), 9.99e-1, 9.99e-1, "all"),),
         accuracy=1e-4,
         changed="up to t = 8 of 100, one period of the source",
-        times=tuple(map(float, LONG_TIMES)),
+        files=(("heat_longtime", {"k": 1.0}),),
     ),
     "gray-scott": Problem(
         GrayScott,

@@ -19,12 +19,13 @@ SEED = 0
 
 
 class Thinning(NamedTuple):
-    """What is kept of a file: so many nodes, and of its time levels every so many."""
+    """What is kept of a file: so many nodes, and of its first time levels every so many."""
 
     nodes: int
     every: int = 1
     coordinates: int = 2
     outputs: int = 1
+    levels: int | None = None
 
 
 THINNED: dict[str, Thinning] = {
@@ -35,8 +36,10 @@ THINNED: dict[str, Thinning] = {
     "lid_driven_a4": Thinning(1800, outputs=3),
     "lid_driven_a8": Thinning(1800, outputs=3),
     "lid_driven_a16": Thinning(1800, outputs=3),
+    "lid_driven_a32": Thinning(1800, outputs=3),
     "ns_0_obstacle": Thinning(1800, outputs=3),
     "heat_darcy": Thinning(760, every=5),
+    "heat_longtime": Thinning(192, levels=41),
 }
 
 
@@ -57,7 +60,7 @@ def thinned(file: Path, kept: Thinning) -> tuple[list[str], np.ndarray]:
         header = [line for line in opened if line.startswith("%")][-1]
     axes = ["x", "y", "z"][: kept.coordinates]
     names = ["u", "v", "p"][: kept.outputs]
-    times = [part.split()[0] for part in header.split("t=")[1:]]
+    times = [part.split()[0] for part in header.split("t=")[1:]][: kept.levels]
     if times:
         names = [f"u@{time}" for time in times[:: kept.every]]
         columns = np.arange(len(times))[:: kept.every] + kept.coordinates

@@ -66,11 +66,10 @@ def _solve(k: float, cells: tuple[int, ...]) -> np.ndarray:
     screening = np.where(z < 0.5, k**2, (1.25 * k) ** 2)
     matrix = diags_array((screening * volume).ravel())
     for axis, num in enumerate(cells):
-        step = diags_array([-np.ones(num - 1), np.ones(num - 1)], offsets=[0, 1],
-                           shape=(num - 1, num))  # fmt: skip
+        step = eye_array(num - 1, num, k=1) - eye_array(num - 1, num)
         parts = [step if i == axis else eye_array(n) for i, n in enumerate(cells)]
         across = kron(kron(parts[0], parts[1]), parts[2], format="csr")
-        joined = np.abs(across) @ kept == 2  # nothing flows into a cell that is left out
+        joined = abs(across) @ kept == 2  # nothing flows into a cell that is left out
         open_faces = diags_array(joined * _shares(cells, axis).ravel() * num**2)
         matrix = matrix + across.T @ open_faces @ across
     matrix = csr_matrix(matrix)[kept][:, kept]
@@ -86,7 +85,7 @@ def _solve(k: float, cells: tuple[int, ...]) -> np.ndarray:
     nearest = distance_transform_edt(
         inside, [1 / n for n in cells], return_distances=False, return_indices=True
     )
-    return u.reshape(cells)[tuple(nearest)]
+    return u.reshape(cells)[tuple(np.asarray(nearest))]
 
 
 @lru_cache(maxsize=8)

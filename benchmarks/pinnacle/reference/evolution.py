@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.fft import dstn, idstn, irfft, irfft2, rfft, rfft2
+from numpy.fft import irfft, irfft2, rfft, rfft2
+from scipy import fft
 from scipy.interpolate import RectBivariateSpline
 
 from benchmarks.pinnacle.reference.exponential import integrate
@@ -82,15 +83,17 @@ def _long(k: float, num: int = 192) -> np.ndarray:
     x, y = np.meshgrid(grid, grid, indexing="ij")
     modes = np.pi * np.arange(1, num)
     linear = -0.001 * (modes[:, None] ** 2 + modes**2)
+    to_sines = lambda values: np.asarray(fft.dstn(values, 1))
+    from_sines = lambda state: np.asarray(fft.idstn(state, 1))
     pattern = 5 * np.sin(4 * np.pi * x) * np.sin(2 * np.pi * y)
 
     def source(t: float, state: np.ndarray) -> np.ndarray:
-        u = idstn(state, 1)
-        return dstn((1 + 2 * np.sin(np.pi * t / 4)) * pattern * np.sin(k * u**2), 1)
+        u = from_sines(state)
+        return to_sines((1 + 2 * np.sin(np.pi * t / 4)) * pattern * np.sin(k * u**2))
 
-    start = dstn(np.sin(4 * np.pi * x) * np.sin(3 * np.pi * y), 1)
+    start = to_sines(np.sin(4 * np.pi * x) * np.sin(3 * np.pi * y))
     states = integrate(linear, source, start, LONG_TIMES, 0.01)
-    return np.stack([idstn(state, 1) for state in states])
+    return np.stack([from_sines(state) for state in states])
 
 
 # -- Values between the grid's points ------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
-from scipy.sparse import csc_matrix, diags_array, identity, kron
+from scipy.sparse import csc_matrix, diags_array, eye_array, identity, kron
 from scipy.sparse.linalg import splu
 
 from benchmarks.pinnacle.reference.hyperbola import contour
@@ -86,7 +86,7 @@ def operator(conductivity: np.ndarray) -> csc_matrix:
     """L u = -∇·(a ∇u) in all cells, u = 0 on the walls."""
     num = len(conductivity)
     across_x, across_y = transmissibilities(conductivity)
-    step = diags_array([np.ones(num), -np.ones(num)], offsets=[0, -1], shape=(num + 1, num))
+    step = eye_array(num + 1, num) - eye_array(num + 1, num, k=-1)
     one = identity(num)
     along_x, along_y = kron(step, one), kron(one, step)
     weigh = lambda field: diags_array(field.ravel())
