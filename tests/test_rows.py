@@ -42,6 +42,31 @@ def weighed(weighting, family, batch, residuals):
 # -- Residuals -----------------------------------------------------------------------------------
 
 
+def test_a_family_is_traced_once_for_every_shape_and_its_operations_are_inlined():
+    calls = []
+
+    class Counted(Oscillator):
+        @lc.interior
+        def equation(self, u, u_tt, d):
+            calls.append(1)
+            return u_tt + d * u
+
+    problem, params = double(Counted(), TINY)
+    batch, other = gauss(problem.family), gauss(problem.family, interior=5)
+    calls.clear()  # building the family asks, too
+    squares = lambda p, b: sum(jnp.sum(r**2) for r in problem.residuals(p, b).values())
+    jaxpr = jax.make_jaxpr(squares)(params, batch)
+    assert calls == [1]
+    jax.make_jaxpr(jax.grad(squares))(params, batch)
+    jax.make_jaxpr(jax.vmap(lambda t: squares(jax.tree.map(lambda a: t * a, params), batch)))(
+        jnp.ones(3)
+    )
+    assert calls == [1]
+    assert "_residuals" not in str(jaxpr)
+    jax.make_jaxpr(squares)(params, other)
+    assert calls == [1, 1]
+
+
 @pytest.mark.slow
 def test_residuals_are_the_terms_at_every_point_and_lambda():
     """The oscillator's three terms from derivatives by nested autodiff."""

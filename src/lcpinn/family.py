@@ -348,8 +348,8 @@ class Family(metaclass=_Built):
             names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
         close = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        there = ", ".join(names)
-        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {there})"
+        known = ", ".join(names)
+        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {known})"
 
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
@@ -383,8 +383,8 @@ class Family(metaclass=_Built):
         """The same equation with some coefficients, or all of them, held at a value."""
         if not values:
             return self
-        prior, held = self.parameters.at(**values), self.data
-        if held is not None and any(name in held.columns for name in values):
+        prior, observed = self.parameters.at(**values), self.data
+        if observed is not None and any(name in observed.columns for name in values):
             raise LcpinnError(
                 f"{self.name} has observations at other values of {', '.join(values)}"
             )
@@ -461,15 +461,15 @@ class Family(metaclass=_Built):
 
     def is_initial_value(self) -> bool:
         """Whether a coordinate has conditions at one of its ends only: errors build up from it."""
-        held = {name: set() for name in self.domain.names if name not in self.domain.periodic}
+        closed = {name: set() for name in self.domain.names if name not in self.domain.periodic}
         for term in self.all_terms.values():
             for face in term.faces:
                 if isinstance(face, Face):
-                    held[face.name].add(face.value)
+                    closed[face.name].add(face.value)
                     continue
-                for name in {n for surface in face.surfaces for n in surface.names} & held.keys():
-                    held[name] |= set(self.domain.ranges[name])
-        return any(len(ends) == 1 for ends in held.values())
+                for name in {n for surface in face.surfaces for n in surface.names} & closed.keys():
+                    closed[name] |= set(self.domain.ranges[name])
+        return any(len(ends) == 1 for ends in closed.values())
 
     def is_linear(self) -> bool:
         """Whether every interior term is an affine function of the outputs and their derivatives.

@@ -191,10 +191,10 @@ def _times_rest(
     result: list[Array | None] = [None] * len(orders)
     for target, pairs in enumerate(product_table(orders)):
         for i, j in pairs:
-            left = power[i]
-            if left is None or j == 0:
+            factor = power[i]
+            if factor is None or j == 0:
                 continue
-            result[target] = _plus(left * h[j], result[target])
+            result[target] = _plus(factor * h[j], result[target])
     return result
 
 

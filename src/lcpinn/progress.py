@@ -78,8 +78,8 @@ class Lines(Silent):
         if now - self.last >= self.every or step >= self.total:
             self.last = now
             pace = (now - self.begun) / max(step - self.first, 1)
-            left = min(pace * (self.total - step), float(numbers.get("seconds_left", np.inf)))
-            self.say(f"{self.title}: {step}/{self.total}  {words(numbers)}  {left:.0f} s left")
+            remaining = min(pace * (self.total - step), float(numbers.get("seconds_left", np.inf)))
+            self.say(f"{self.title}: {step}/{self.total}  {words(numbers)}  {remaining:.0f} s left")
 
     def say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -119,13 +119,13 @@ class Bar:
 
     def update(self, step: int, numbers: dict[str, Any]) -> None:
         self.progress.numbers = words(numbers)
-        left = numbers.get("seconds_left")
-        if left is None:
+        remaining = numbers.get("seconds_left")
+        if remaining is None:
             self.progress.update(self.task, completed=step, count=f"{step}/{self.total}")
             return
         # A phase with a time budget is as far as its clock is, not its steps.
         spent = time.monotonic() - self.begun
-        total = spent + float(left)
+        total = spent + float(remaining)
         self.progress.update(self.task, completed=spent, total=total, count=f"step {step}")
 
     def say(self, line: str) -> None:

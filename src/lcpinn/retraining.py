@@ -182,8 +182,8 @@ class _Batch:
 
     def _own(self, coefficients: Any) -> Setup:
         """The setup of one member. The setting may be traced: only its values differ."""
-        held = coefficients if coefficients.shape[-1] else None
-        return dataclasses.replace(self.setup, coefficients=held)
+        setting = coefficients if coefficients.shape[-1] else None
+        return dataclasses.replace(self.setup, coefficients=setting)
 
     def _stage(self, phase: Any, coefficients: Any) -> Stage:
         return phase.build(self._own(coefficients))

@@ -75,9 +75,7 @@ class Problem:
         if self.family.ansatz is None:
             return raw
         impose = jax.vmap(
-            jax.vmap(
-                lambda r, p, lam: self._imposed(r, p, lam, orders), (1, 0, None), out_axes=1
-            ),
+            jax.vmap(lambda r, p, lam: self._imposed(r, p, lam, orders), (1, 0, None), out_axes=1),
             (1, 0, 0),
             out_axes=1,
         )

@@ -113,14 +113,14 @@ class Intersection(Combination):
 
     def extent(self, at: Named, xp: ModuleType) -> Extent:
         one, other = self.left.extent(at, xp), self.right.extent(at, xp)
-        found: Extent = {}
+        extent: Extent = {}
         for name in self.names:
             ends = [extent[name] for extent in (one, other) if name in extent]
             low, high = ends[0]
             if len(ends) == 2:
                 low, high = xp.maximum(low, ends[1][0]), xp.minimum(high, ends[1][1])
-            found[name] = (low, high)
-        return found
+            extent[name] = (low, high)
+        return extent
 
 
 @final

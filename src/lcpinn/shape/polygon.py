@@ -84,13 +84,13 @@ class Polygon(Shape):
 
     def extent(self, at: Named, xp: ModuleType) -> Extent:
         values = [[pair[i](at, xp) for pair in self.corners] for i in (0, 1)]
-        found: Extent = {}
+        extent: Extent = {}
         for name, column in zip(self.axes, values, strict=True):
             low, high = column[0], column[0]
             for value in column[1:]:
                 low, high = xp.minimum(low, value), xp.maximum(high, value)
-            found[name] = (low, high)
-        return found
+            extent[name] = (low, high)
+        return extent
 
     def validate(self, at: Named) -> None:
         edges = np.array([[float(v) for v in edge] for edge in self.edges(at, np)])

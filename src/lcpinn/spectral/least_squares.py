@@ -180,7 +180,8 @@ def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:
         shifted = normal.copy()
         shifted[np.diag_indices_from(shifted)] *= 1 + jitter
         try:
-            return cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor, lower = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return factor, bool(lower)
         except np.linalg.LinAlgError:
             continue
     raise NotSolvable

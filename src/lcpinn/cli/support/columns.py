@@ -21,7 +21,7 @@ MOST_POINTS = 50_000_000  # of a prediction
 
 def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
     """'k=3.25,t=0.5' as numbers by name; several texts together."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for piece in ",".join(texts).split(",") if texts else ():
         name, equals, text = (part.strip() for part in piece.partition("="))
         if not (equals and name):
@@ -32,10 +32,10 @@ def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
             raise LcpinnError(f"{option}: {text!r} is not a number (in {piece!r})") from None
         if not math.isfinite(value):
             raise LcpinnError(f"{option}: {name} = {value} is not finite")
-        if name in found:
+        if name in values:
             raise LcpinnError(f"{option}: {name!r} is given twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -36,8 +36,8 @@ def find_family(text: str) -> Family:
         raise LcpinnError(f"{file} has no {name!r}; {_families_there(module)}")
     if not (isinstance(value, type) and issubclass(value, Family)):
         what = "a class" if isinstance(value, type) else f"of type {type(value).__name__}"
-        there = _families_there(module)
-        raise LcpinnError(f"{name!r} of {file} is {what}, but no lcpinn.Family; {there}")
+        known = _families_there(module)
+        raise LcpinnError(f"{name!r} of {file} is {what}, but no lcpinn.Family; {known}")
     return _construct(file, value)
 
 
