@@ -68,6 +68,7 @@ def fast(
 
 def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
+    own = size.frequency_scale
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
@@ -78,7 +79,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         activation=choice.activation,
         parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
         weights=Concat(gain=0.0),
-        frequency_scale=min(size.frequency_scale, 1.5) if periodic else size.frequency_scale,
+        frequency_scale=choice.frequencies or (min(own, 1.5) if periodic else own),
         readout=1 if free > MANY else 0,
     )
 
