@@ -89,11 +89,6 @@ class SolvedSettings:
     def layered(self) -> bool:
         return self.sharpness() < LAYER
 
-    def frequencies(self) -> tuple[float, ...]:
-        """For each coordinate, scaled to [-1, 1], the largest angular frequency of a solution: by
-        its turning points, those that stand out by a hundredth of the solution's range."""
-        return tuple(float(np.pi / 2 * _most_turns(profile)) for profile in self._profiles)
-
     @cached_property
     def quantiles(self) -> np.ndarray:
         """Points of each coordinate between which equal parts of the monitor lie, (n, dim, q)."""
@@ -166,18 +161,6 @@ class SolvedSettings:
         signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
         collocate.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
         return collocate
-
-
-def _most_turns(profile: np.ndarray) -> int:
-    """The most turning points along a line of (settings, lines, points, outputs)."""
-    size = np.ptp(profile, axis=(1, 2), keepdims=True) + np.finfo(float).tiny
-    coarse = np.round(profile / (0.01 * size))  # what is less than a hundredth is no turn
-    most = 0
-    for line in np.moveaxis(coarse, 2, -1).reshape(-1, profile.shape[2]):
-        steps = np.sign(np.diff(line))
-        steps = steps[steps != 0]
-        most = max(most, int(np.sum(steps[1:] != steps[:-1])))
-    return most
 
 
 def _half_graded(unit: Any, table: Any, xp: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from lcpinn.errors import LcpinnError, check_choice
+from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
@@ -30,8 +30,7 @@ class MLP(Network):
     With `frequency_scale` > 0 the units of the first layer start with slopes (frequencies of a
     sine) up to that size and centres all over the inputs. Xavier's slopes are near one and its
     units all centred: a small network then begins as an almost linear function, and least squares
-    has to find its frequencies one by one. A tuple has one scale for each feature: a wave along x
-    need not be one along t.
+    has to find its frequencies one by one.
 
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
@@ -42,7 +41,7 @@ class MLP(Network):
     activation: str = "tanh"
     parameters: Conditioning = FiLM()
     weights: Conditioning = Concat()
-    frequency_scale: float | tuple[float, ...] = 0.0
+    frequency_scale: float = 0.0
     readout: int = 0
 
     def __post_init__(self) -> None:
@@ -99,9 +98,7 @@ class MLP(Network):
             own = how.slopes
             scaled = tuple(slopes * s for s in own) if isinstance(own, tuple) else slopes
             how = replace(how, slopes=scaled)
-        own = self.frequency_scale
-        scale = tuple(frequency * s for s in own) if isinstance(own, tuple) else frequency * own
-        return replace(self, frequency_scale=scale, parameters=how)
+        return replace(self, frequency_scale=frequency * self.frequency_scale, parameters=how)
 
     def shrunk(self) -> MLP:
         """The same kind of network at a size that trains in a moment."""
@@ -165,19 +162,12 @@ def layer_words(widths: Sequence[int]) -> str:
     return f"{len(widths)}x{widths[0]}" if same else "-".join(map(str, widths))
 
 
-def spread(layer: Params, num_features: int, frequency_scale: float | tuple[float, ...]) -> Params:
+def spread(layer: Params, num_features: int, frequency_scale: float) -> Params:
     """A first layer with slopes up to `frequency_scale`, and centres all over its features."""
     if not frequency_scale:
         return layer
     w = layer["w"]
-    scale = jnp.asarray(frequency_scale, w.dtype)
-    if scale.ndim:
-        if len(scale) != num_features:
-            raise LcpinnError(
-                f"MLP has {num_features} features, and frequency_scale {len(scale)} numbers"
-            )
-        scale = scale[:, None]
-    factor = scale / jnp.max(jnp.abs(w[:num_features]))
+    factor = frequency_scale / jnp.max(jnp.abs(w[:num_features]))
     # A low-discrepancy spread of the phases, rather than yet another random draw.
     turn = jnp.mod(0.6180339887498949 * jnp.arange(w.shape[1], dtype=w.dtype), 1)
     return {"w": w.at[:num_features].multiply(factor), "b": jnp.pi * (2 * turn - 1)}

@@ -33,7 +33,6 @@ class Choice:
     size: Size
     activation: str
     slopes: float | tuple[float, ...] = 0.0
-    frequencies: tuple[float, ...] = ()  # along each coordinate, where the size's will not do
     own_solutions: bool = False
     solving_seconds: float = 0.0
     spent: float = 0.0  # seconds, on the choice itself
@@ -55,18 +54,10 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     if solved.most:  # else the time is better spent on training
         guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
     if not solved.layered:
-        return replace(guess, frequencies=_of_waves(family, size, solved.frequencies()))
+        return guess
     # Layers: units that saturate, whose steepness goes with powers of the coefficients.
     steep = replace(size, frequency_scale=STEEP)
     return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
-
-
-def _of_waves(family: Family, size: Size, frequencies: tuple[float, ...]) -> tuple[float, ...]:
-    """Frequency scales along coordinates, where a solution oscillates faster than the table's."""
-    plain = family.features is None and not family.domain.periodic
-    if not plain or max(frequencies) <= size.frequency_scale:
-        return ()
-    return tuple(max(f, size.frequency_scale) for f in frequencies)
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

@@ -68,7 +68,6 @@ def fast(
 
 def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
-    own = size.frequency_scale
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
@@ -79,7 +78,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         activation=choice.activation,
         parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
         weights=Concat(gain=0.0),
-        frequency_scale=choice.frequencies or (min(own, 1.5) if periodic else own),
+        frequency_scale=min(size.frequency_scale, 1.5) if periodic else size.frequency_scale,
         readout=1 if free > MANY else 0,
     )
 
