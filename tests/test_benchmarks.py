@@ -320,6 +320,7 @@ def test_ratios_come_first_on_a_cpu_and_milliseconds_elsewhere(tmp_path):
     assert baselines.draw(result, tmp_path / "gpu.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_solver_is_measured_and_drawn(tmp_path, capsys):
     out = tmp_path / "solve.json"
     solve.main(["--families", "helmholtz-1d", "--settings", "2", "--out", str(out)])

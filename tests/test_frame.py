@@ -241,6 +241,7 @@ def smooth_instead(family):
     return Estimator(family, jet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "lam"), HOLES, ids=lambda v: getattr(v, "__name__", ""))
 def test_an_error_that_is_singular_in_a_hole_is_estimated(make, lam):
     """As that of every network: it is smooth where the solution is not."""
@@ -274,6 +275,7 @@ def test_sines_that_oscillate_are_judged_by_what_is_left_between_the_points():
     assert found.error == pytest.approx(error / np.linalg.norm(truth), rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "at"),
     [(Pipes, {"r": 0.2, "b": 0.5}), (FourHoles, {"r": 0.15}), (Triangular, {"k": 1})],

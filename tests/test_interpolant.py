@@ -166,6 +166,7 @@ def error_at(solution, lam, num=200):
 # -- The whole of it -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_coefficients_are_below_the_tolerance_everywhere(spiral):
     for lam in spiral.family.parameters.sobol(30, seed=9):
         assert error_at(spiral, lam) < 1e-8
@@ -213,6 +214,7 @@ def test_points_with_a_lambda_of_their_own(spiral, monkeypatch):
     np.testing.assert_allclose(again(t=t, a=a, b=b)["u"], whole, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_coefficients_are_found_from_observations(spiral):
     t = np.linspace(0.1, 1.9, 15)
     values = spiral.family.truth(t[:, None], np.array([2.7, 0.2]))
@@ -227,6 +229,7 @@ def test_the_explorers_program_is_the_solution(spiral):
     np.testing.assert_allclose(values[:, 0], spiral(t=t, a=3.1, b=0.4)["u"], atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_periodic_coordinate_and_its_derivatives():
     """The residual of the equation, by the network's own derivatives."""
     protocol = lc.protocol.interpolant(Ring(), tolerance=1e-7)
@@ -236,6 +239,7 @@ def test_a_periodic_coordinate_and_its_derivatives():
         assert solution.estimate(c=float(lam[0]), d=float(lam[1])).error < 1e-7
 
 
+@pytest.mark.slow
 def test_newtons_method_stays_on_the_branch():
     solution = lc.train(Bratu(), lc.protocol.interpolant(Bratu()), progress=False, report=False)
     x = np.linspace(0, 1, 50)
@@ -262,6 +266,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
     protocol = lc.protocol.interpolant(Spiral(), at={"b": 0.3})
     whole = lc.train(Spiral(), protocol, progress=False, report=False)
@@ -321,6 +326,7 @@ def test_where_it_is_recommended():
     assert not is_better_interpolated(Many())
 
 
+@pytest.mark.slow
 def test_a_training_says_where_it_would_be_the_better_tool(tmp_path):
     arguments = ["--protocol", "smoke", "--out", str(tmp_path / "run"), "--quiet"]
     result = CliRunner().invoke(app, ["train", "schrodinger-1d", *arguments])

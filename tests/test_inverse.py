@@ -314,6 +314,7 @@ def test_loss_weights_are_averaged_over():
     assert found.values == {"k": pytest.approx(1.3, abs=1e-9)}
 
 
+@pytest.mark.slow
 def test_many_observations_come_in_pieces(monkeypatch):
     monkeypatch.setattr("lcpinn.inverse.misfit.ROWS", 256)
     t = np.linspace(0, 1, 600)

@@ -126,6 +126,7 @@ def test_what_solutions_know_nothing_of_is_left_alone():
     assert not can_be_solved(observed)
 
 
+@pytest.mark.slow
 def test_what_is_not_resolved_is_left_out():
     class Rough(Decay):
         """Not resolved at its larger frequencies."""
@@ -190,6 +191,7 @@ def _shrunk(family, **changes):
     return replace(protocol, network=network, phases=(Restarts(own, starts=1),))
 
 
+@pytest.mark.slow
 def test_training_names_where_it_was_solved(tmp_path):
     family = Decay()
     protocol = _shrunk(family, settings=4, rows=6)
@@ -202,6 +204,7 @@ def test_training_names_where_it_was_solved(tmp_path):
     assert np.asarray(solution(x=1.0, k=1.0)) == pytest.approx(np.exp(-1), rel=0.05)
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_solved_the_phase_is_as_it_is():
     family = Weighted()
     protocol = _shrunk(family, settings=4, rows=6)

@@ -120,6 +120,7 @@ def test_four_holes_meets_its_conditions_and_the_published_file():
     assert distance(values, solved(x, y)) < 5e-5
 
 
+@pytest.mark.slow
 def test_the_screened_source_is_met_and_so_is_the_published_file():
     x, y, k, step = np.array([0.31]), np.array([-0.27]), 8.0, 1e-4
     at = lambda dx, dy: holes.screened_particular(x + dx, y + dy, k)
@@ -130,6 +131,7 @@ def test_the_screened_source_is_met_and_so_is_the_published_file():
     assert distance(values, holes.screened(x, y, k)) < 2e-4
 
 
+@pytest.mark.slow
 def test_the_cavity_agrees_with_the_published_file_and_with_a_finer_grid():
     (x, y), values = load("lid_driven_a4").points.T, load("lid_driven_a4").values
     flow = np.stack(cavity.cavity(4.0)(x, y), axis=-1)
@@ -331,6 +333,7 @@ class Plain(lc.Family):
         return k * x
 
 
+@pytest.mark.slow
 def test_a_training_leaves_a_whole_entry(monkeypatch, capsys, tmp_path):
     problem = Problem(Plain, (Row("plain", ({"k": 1.5},), 1.0, 0.5, "all"),), accuracy=1e-12)
     monkeypatch.setitem(training.PROBLEMS, "plain", problem)

@@ -175,6 +175,7 @@ def test_spread_has_a_point_for_every_weighting(solutions):
     assert max(points.get_ydata()) == pytest.approx(solution.evaluate()["worst_slice"])
 
 
+@pytest.mark.slow
 def test_spread_over_coefficients_counts_every_setting(solutions):
     solution = solutions["1-d"]
     figure = solution.plot("spread")
@@ -184,6 +185,7 @@ def test_spread_over_coefficients_counts_every_setting(solutions):
     assert largest == pytest.approx(solution.evaluate()["dense_max"])
 
 
+@pytest.mark.slow
 def test_pictures_leave_matplotlib_as_it_was(solutions, tmp_path):
     before = dict(matplotlib.rcParams)
     solutions["1-d"].plot("error", tmp_path / "error.svg")
@@ -372,6 +374,7 @@ def test_command_draws_all_that_apply(home):
     assert all(path.stat().st_size > 1000 for path in expected)
 
 
+@pytest.mark.slow
 def test_command_writes_one_file(home, tmp_path):
     out = tmp_path / "deep" / "u.pdf"
     done = run(home, home / "run", "solution", "-o", out, "--at", "k=1", "--json")

@@ -379,6 +379,7 @@ def test_reference_conditions() -> None:
     assert np.all(np.diff(grid, axis=0) > -1e-12)
 
 
+@pytest.mark.slow
 def test_reference_starts_as_an_error_function() -> None:
     """The correction to erfc(x / √(4εt)) is of order √t, down to any t."""
     xi = np.linspace(0.0, 4.0, 41)

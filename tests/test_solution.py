@@ -409,6 +409,7 @@ def test_a_model_cannot_be_saved_below_a_file(oscillator, tmp_path):
 # -- Errors against the truth --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [FAMILIES["helmholtz-1d"], Coupled], ids=["one", "two outputs"])
 def test_zero_is_wrong_by_exactly_one(family):
     solution = constant(family(), 0.0)
@@ -438,6 +439,7 @@ def test_the_residual_of_a_constant_is_known_by_hand():
     np.testing.assert_allclose(found["residual"], found["terms"]["start"])
 
 
+@pytest.mark.slow
 def test_the_worst_output_counts():
     solution = make(Coupled(), seed=3)
     lam = grid_values(solution.family)[4]

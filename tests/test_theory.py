@@ -157,6 +157,7 @@ def test_the_decay_of_a_network_splits(family, network, own):
     assert rates.extra == pytest.approx(size(own(gradient)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_network_that_does_not_see_lambda_has_nothing_extra():
     problem, params, batch, weights = of_network(Poisson(), MLP((5,), weights=Unseen()))
     rates = quick(lambda p: theory.network_decay(problem, p, batch, weights))(params)

@@ -81,6 +81,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_of_others_train_on_a_shape_in_time(name):
     method, kind = METHODS[name]
@@ -140,6 +141,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
+@pytest.mark.slow
 def test_coefficients_that_leave_the_shape_alone_are_a_batch():
     make = partial(tiny, methods.pinn, finish=False)
     members = lc.retrain(Warming(), make, [{"k": 0.1}, {"k": 0.3}], progress=False)
