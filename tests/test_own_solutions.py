@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Decay, Oscillator
+from toy import Decay, Oscillator, of_kind
 
 import lcpinn as lc
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
@@ -182,9 +182,8 @@ def test_powers_of_coefficients_that_meet_zero_are_none():
 
 def _shrunk(family, **changes):
     protocol = lc.protocol.fast(family)
-    (restarts,) = protocol.phases
     phase = replace(
-        restarts.phase, sampling=Sampling(120, 8, 1, "collocation"), steps=12, seconds=None
+        of_kind(GaussNewton, protocol.phases[0].innermost), sampling=Sampling(120, 8, 1, "collocation"), steps=12, seconds=None
     )
     own = OwnSolutions(phase, **changes)
     network = replace(protocol.network, widths=(8,))
@@ -208,8 +207,8 @@ def test_training_names_where_it_was_solved(tmp_path):
 def test_where_nothing_can_be_solved_the_phase_is_as_it_is():
     family = Weighted()
     protocol = _shrunk(family, settings=4, rows=6)
-    (restarts,) = protocol.phases
-    plain = replace(protocol, phases=(replace(restarts, phase=restarts.phase.phase),))
+    restarts = of_kind(Restarts, protocol.phases[0])
+    plain = replace(protocol, phases=(replace(restarts, phase=restarts.innermost),))
     taught, untaught = (
         lc.train(family, p, progress=False, report=False) for p in (protocol, plain)
     )

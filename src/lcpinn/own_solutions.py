@@ -118,7 +118,7 @@ class SolvedSettings:
         for i, j in enumerate(np.resize(np.arange(len(self.settings)), num)):
             setting = self.settings[j]
             coordinates = np.array(domain.from_unit(_half_graded(unit[i], self.quantiles[j], np)))
-            values = self._one(j)(coordinates)[0]
+            values = self._one(int(j))(coordinates)[0]
             named = dict(zip(domain.names, coordinates.T, strict=True))
             named |= dict(zip(family.outputs, values.T, strict=True))
             named |= {
