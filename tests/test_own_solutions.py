@@ -183,7 +183,10 @@ def test_powers_of_coefficients_that_meet_zero_are_none():
 def _shrunk(family, **changes):
     protocol = lc.protocol.fast(family)
     phase = replace(
-        of_kind(GaussNewton, protocol.phases[0].innermost), sampling=Sampling(120, 8, 1, "collocation"), steps=12, seconds=None
+        of_kind(GaussNewton, protocol.phases[0].innermost),
+        sampling=Sampling(120, 8, 1, "collocation"),
+        steps=12,
+        seconds=None,
     )
     own = OwnSolutions(phase, **changes)
     network = replace(protocol.network, widths=(8,))
