@@ -443,3 +443,20 @@ def test_a_loss_that_overflows_is_described_as_such():
     assert described(Oscillator())[0] == (
         "the loss is NaN or infinite although every row is finite: it overflowed"
     )
+
+
+def test_one_observation_holds_at_many_values_of_an_unknown_coefficient():
+    class Gauged(Oscillator):
+        """Seen at one point, whatever the damping is."""
+
+        data = lc.Data(t=[0.0], u=[1.0])
+
+    known = type("Known", (Gauged,), {"data": lc.Data(t=[0.0], d=[2.0], u=[1.0])})()
+    for sampling in (Sampling(8, 4, 1, "collocation"), Sampling(8, 4, 2)):
+        make = draw if sampling.rule == "random" else fixed
+        arguments = (KEY, "float64") if make is draw else ("float64",)
+        points = make(Gauged(), sampling, *arguments)["data"]
+        assert len(np.unique(np.asarray(points.parameters))) >= 64
+        assert np.all(np.asarray(points.coordinates) == 0.0)
+        assert np.sum(points.quadrature) == pytest.approx(1.0)
+        assert make(known, sampling, *arguments)["data"].parameters.shape == (1, 1)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,15 +13,18 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import ellipj
+from toy import of_kind
 
 import lcpinn as lc
 from benchmarks.zoo import CLASSES, ZOO, __main__, classes_of, summary, training
 from benchmarks.zoo.picture import draw
 from benchmarks.zoo.smooth import Duffing
 from benchmarks.zoo.stiff import DISSOCIATION, MICHAELIS, Enzyme
+from benchmarks.zoo.training import without_own_solutions
 from lcpinn.cli.support.battery import check
 from lcpinn.family import HELP
 from lcpinn.jet import expand
+from lcpinn.optimiser import OwnSolutions, Restarts
 from lcpinn.quadrature import tensor, unit_sobol
 
 NUM = 8  # places of each kind, and random settings
@@ -340,3 +344,12 @@ def test_a_training_in_a_fresh_process_on_its_own_core():
     failed = training.train_in_fresh_process("exchange", 3, asked | {"seconds": 1.0}, cores)
     assert "does not take seconds" in failed["failed"]
     assert str(Path.cwd()) not in json.dumps(run)
+
+
+def test_without_own_solutions_residual_rows_are_alone():
+    family = ZOO["wave"]()
+    protocol = lc.protocol.fast(family)
+    restarts = of_kind(Restarts, protocol.phases[0])
+    taught = replace(protocol, phases=(replace(restarts, phase=OwnSolutions(restarts.phase)),))
+    assert without_own_solutions(taught) == protocol
+    assert without_own_solutions(protocol) == protocol

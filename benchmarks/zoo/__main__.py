@@ -2,6 +2,7 @@
 
     python -m benchmarks.zoo [--families a,b] [--classes layers,waves] [--seeds 0,1]
                              [--seconds 120] [--tolerance 1e-6] [--jobs 8] [--resume]
+                             [--without-own-solutions]
                              [--out results/zoo-cpu.json]
 
 Of every run: the worst and the mean relative error over many lambda, seconds and steps, why it
@@ -57,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _asked(given: argparse.Namespace) -> Asked:
     """What every training is asked for."""
-    return {name: getattr(given, name) for name in ("protocol", "seconds", "jobs", "tolerance")}
+    names = ("protocol", "seconds", "jobs", "tolerance")
+    asked = {name: getattr(given, name) for name in names}
+    return {**asked, "own_solutions": not given.without_own_solutions}
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -69,6 +72,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
                         default=[0, 1], help="0,1 by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, help="time limit of each, 120 with `fast`")
     parser.add_argument("--tolerance", type=float, help="train until the estimate is below it")
+    parser.add_argument("--without-own-solutions", action="store_true",
+                        help="residual rows alone, to see what the others are worth")  # fmt: skip
     parser.add_argument("--protocol", default="fast")
     parser.add_argument("--jobs", type=int, default=1, help=f"at once, {WIDTH} cores each")
     parser.add_argument("--targets", choices=TARGETS, help="after the device by default")

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks.processes import python_in_fresh_process
 from benchmarks.zoo import ZOO, home
 from lcpinn.evaluation import arguments, evaluation_points
 from lcpinn.files import read_json
+from lcpinn.optimiser import OwnSolutions, Restarts
 from lcpinn.quadrature import tensor
 
 SOBOL, CORNERS = 192, 64  # settings of several coefficients at which errors are measured
@@ -60,6 +62,8 @@ def train_here() -> None:
     if tolerance is not None and takes(job["protocol"], "tolerance"):
         options["tolerance"] = tolerance
     protocol = by_name(job["protocol"], family, **options)
+    if not job.get("own_solutions", True):
+        protocol = without_own_solutions(protocol)
     run = {"seed": job["seed"], "out": directory, "progress": False, "tolerance": tolerance}
     solution = lc.train(family, protocol, **run)
     result = read_json(directory / "result.json")
@@ -70,8 +74,17 @@ def train_here() -> None:
         "estimate": result["validation"].get("estimate"),
         "steps": _steps(directory / "metrics.jsonl"),
         "verdict": result.get("verdict"),
+        "solved_at": len(solution.run["training"].get("solved_at", [])),
     }
     print(json.dumps(run))
+
+
+def without_own_solutions(protocol: lc.Protocol) -> lc.Protocol:
+    """The same training with residual rows alone."""
+    phase = protocol.phases[0]
+    if isinstance(phase, Restarts) and isinstance(phase.phase, OwnSolutions):
+        phase = replace(phase, phase=phase.phase.phase)
+    return replace(protocol, phases=(phase, *protocol.phases[1:]))
 
 
 def measure(solution: lc.Solution) -> dict[str, Any]:

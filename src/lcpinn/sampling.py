@@ -37,6 +37,8 @@ class Points(NamedTuple):
 
 Batch = dict[str, Points]
 
+UNKNOWN = 64  # rows at least of observations that hold for every value of a coefficient
+
 
 @spec
 class Sampling:
@@ -254,17 +256,23 @@ def _placed(family: Family, points: np.ndarray | Array, parameters: np.ndarray |
 
 
 def _data_points(family: Family, key: Array, dtype: DTypeLike) -> Points:
-    """Every observation, each with a lambda of its own; what it does not know is drawn."""
+    """Every observation, each with a lambda of its own; what it does not know is drawn.
+
+    An observation that holds for every value of a coefficient needs more than one: few of them,
+    such as the one point that sets the level of a pressure, are there many times.
+    """
     data: Data | None = family.data
     assert data is not None
-    num = len(data)
-    parameters, weights = _draw_lambda(family, key, num, dtype)
+    unknown = any(name not in data.columns for name in family.parameters.free)
+    times = -(-UNKNOWN // len(data)) if unknown else 1
+    column = lambda name: np.tile(data.columns[name], times)
+    parameters, weights = _draw_lambda(family, key, times * len(data), dtype)
     for i, name in enumerate(family.parameters.names):
         if name in data.columns:
-            parameters = parameters.at[:, i].set(jnp.asarray(data.columns[name], dtype))
-    points = np.stack([data.columns[c] for c in family.domain.names], axis=-1)[:, None]
-    observed = np.stack([data.columns[o] for o in family.outputs if o in data.columns], axis=-1)
-    mass = None if data.mass is None else data.mass[:, None]
+            parameters = parameters.at[:, i].set(jnp.asarray(column(name), dtype))
+    points = np.stack([column(c) for c in family.domain.names], axis=-1)[:, None]
+    observed = np.stack([column(o) for o in family.outputs if o in data.columns], axis=-1)
+    mass = None if data.mass is None else np.tile(data.mass, times)[:, None] / times
     return _points(points, parameters, weights, dtype, mass, observed[:, None])
 
 
