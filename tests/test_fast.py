@@ -390,7 +390,7 @@ def test_time_that_is_left_goes_into_further_starts(monkeypatch):
             return inner._replace(advance=advance)
 
         monkeypatch.setattr(GaussNewton, "build", with_clock)
-        restarts = Restarts(timed, starts=1, trial=2, most=6).build(setup)
+        restarts = Restarts(timed, starts=1, trial=2, max_starts=6).build(setup)
         state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), Info()
         while restarts.stopped(state, info) is None:
             state, info = restarts.advance(state)
@@ -428,7 +428,7 @@ def test_a_start_that_stagnates_makes_room(monkeypatch):
             )
 
         monkeypatch.setattr(GaussNewton, "build", build)
-        restarts = Restarts(timed, starts=1, trial=0, most=2).build(setup)
+        restarts = Restarts(timed, starts=1, trial=0, max_starts=2).build(setup)
         params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
         stuck.append(mark(params))
         state, info = restarts.init(params, jax.random.PRNGKey(5)), Info()
@@ -470,7 +470,7 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
         judge = lambda params: Estimate(errors[mark(params)])
         monkeypatch.setattr("lcpinn.optimiser.restarts.worst_case", lambda problem: judge)
         # One start is allowed; two more come because the first two are in doubt.
-        restarts = Restarts(timed, starts=1, trial=2, most=1).build(setup)
+        restarts = Restarts(timed, starts=1, trial=2, max_starts=1).build(setup)
         state, info = restarts.init(starts[0], jax.random.PRNGKey(5)), Info()
         state, info = restarts.advance(state)
         assert "estimated error 5.0e-01 (doubtful)" in restarts.finish(state)[1]

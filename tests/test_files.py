@@ -257,7 +257,7 @@ def test_protocols_of_older_versions_come_back():
         tolerance=0.02,
         seconds=50.0,
     )
-    assert made.phases == (Restarts(phase, 1, gain=1.0),)
+    assert made.phases == (Restarts(phase, 1, decrease=1.0),)
     assert made.network.frequency_scale == 8.0
     assert from_plain(json.loads(json.dumps(to_plain(made)))) == made
 

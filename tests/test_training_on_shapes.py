@@ -106,7 +106,7 @@ def redrawn(family):
     phase = made.phases[0].innermost
     assert isinstance(phase, GaussNewton)
     phase = dataclasses.replace(phase, steps=8, block=2, patience=2, rounds=3)
-    return dataclasses.replace(made, phases=(Restarts(phase, starts=2, trial=2, most=2),))
+    return dataclasses.replace(made, phases=(Restarts(phase, starts=2, trial=2, max_starts=2),))
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "ladder": "dampings",
         "stride": "radius",
     },
+    "Restarts": {"doubt": "error_limit", "most": "max_starts", "gain": "decrease"},
     "MLP": {"reach": "frequency_scale"},
     "DeepONet": {"reach": "frequency_scale"},
 }

@@ -52,27 +52,28 @@ class Restarts(Phase):
 
     First `starts` initialisations are tried for `trial` steps, and the best one is run to its end:
     one start in four of a small network can be far worse than the others, and says so early. When
-    it is over, or stagnates (while its steps grow by half, the loss falls by less than `gain`), the
-    next start follows, `most` in all, if the time that is left would take that one as far. All of
-    them share one compiled program.
+    it is over, or stagnates (while its steps grow by half, the loss does not fall by the factor
+    `decrease`), the next start follows, `max_starts` in all, if the time that is left would take
+    that one as far. All of them share one compiled program.
 
     In an initial-value problem with one or two coordinates a wrong solution can have a small
     residual: the error that the residual leads to is estimated there (lcpinn.certificate), decides
-    between starts, and one above `doubt` does not pass: further starts follow as long as there is
-    time. Where it cannot be told, by a front for instance, the held-out loss decides.
+    between starts, and one above `error_limit` does not pass: further starts follow as long as
+    there is time. Where it cannot be told, by a front for instance, the held-out loss decides.
 
     With a `tolerance` the error is estimated in every problem, also while a start runs (for a tenth
     of the time at most), and the training is over as soon as it is below the tolerance at many
-    lambda; until then it is `doubt`. `draws` are ways in which the parameters of further starts are
-    drawn, in turns: a factor of the frequency scale, and the slopes in lambda (MLP.drawn).
+    lambda; it takes the place of `error_limit`. `draws` are ways in which the parameters of further
+    starts are drawn, in turns: a factor of the frequency scale, and the slopes in lambda
+    (MLP.drawn).
     """
 
     phase: Phase
     starts: int = 2
     trial: int = 30
-    most: int = 12
-    gain: float = 1.2
-    doubt: float = 1e-2
+    max_starts: int = 12
+    decrease: float = 1.2
+    error_limit: float = 1e-2
     tolerance: float | None = None
     draws: tuple[tuple[float, float], ...] = ()
 
@@ -152,7 +153,7 @@ class Restarts(Phase):
     @property
     def _limit(self) -> float:
         """The estimated error above which a start does not pass."""
-        return self.doubt if self.tolerance is None else self.tolerance
+        return self.error_limit if self.tolerance is None else self.tolerance
 
     def _trying(self, state: RestartsState) -> bool:
         return int(state.start) < self.starts
@@ -172,7 +173,7 @@ class Restarts(Phase):
             return state, False
         before, dtype = float(state.mark_loss), state.mark_loss.dtype
         mark = {"mark_step": jnp.asarray(step, jnp.int32), "mark_loss": jnp.asarray(loss, dtype)}
-        return state._replace(**mark), float(loss) > before / self.gain
+        return state._replace(**mark), float(loss) > before / self.decrease
 
     def _further(self, state: RestartsState, info: Info) -> bool:
         """Whether there is time, and leave, for one more start."""
@@ -182,7 +183,7 @@ class Restarts(Phase):
         if np.isfinite(float(state.error)) and float(state.error) > self._limit:
             return remaining > 0
         spent = float(state.seconds_at_begin) - remaining
-        return int(state.start) < self.most and remaining > spent
+        return int(state.start) < self.max_starts and remaining > spent
 
     # As a part of a protocol.
 
@@ -191,7 +192,7 @@ class Restarts(Phase):
         return self.phase.innermost
 
     def shrunk(self) -> Restarts:
-        return replace(self, phase=self.phase.shrunk(), starts=1, most=1)
+        return replace(self, phase=self.phase.shrunk(), starts=1, max_starts=1)
 
     def shortened(self, seconds: float) -> Restarts:
         return replace(self, phase=self.phase.shortened(seconds))

@@ -107,7 +107,7 @@ def _optimiser(
         rows = round(OWN_ROWS * size.interior / OWN_SETTINGS)
         phase = OwnSolutions(phase, OWN_SETTINGS, rows, seconds=choice.solving_seconds)
     # Where the loss may rise, a start that gains nothing for a while is not stagnating.
-    gain = 1.2 if size.acceptance.monotone else 1.0
+    decrease = 1.2 if size.acceptance.monotone else 1.0
     if tolerance is None:
-        return Restarts(phase, size.starts, gain=gain)
-    return Restarts(phase, size.starts, gain=gain, tolerance=tolerance, draws=DRAWS)
+        return Restarts(phase, size.starts, decrease=decrease)
+    return Restarts(phase, size.starts, decrease=decrease, tolerance=tolerance, draws=DRAWS)
