@@ -453,11 +453,13 @@ def test_one_observation_holds_at_many_values_of_an_unknown_coefficient():
         data = lc.Data(t=[0.0], u=[1.0])
 
     known = type("Known", (Gauged,), {"data": lc.Data(t=[0.0], d=[2.0], u=[1.0])})()
-    for sampling in (Sampling(8, 4, 1, "collocation"), Sampling(8, 4, 2)):
-        make = draw if sampling.rule == "random" else fixed
-        arguments = (KEY, "float64") if make is draw else ("float64",)
-        points = make(Gauged(), sampling, *arguments)["data"]
+    rule, random = Sampling(8, 4, 1, "collocation"), Sampling(8, 4, 2)
+    for make in (
+        lambda family: fixed(family, rule, "float64"),
+        lambda family: draw(family, random, KEY, "float64"),
+    ):
+        points = make(Gauged())["data"]
         assert len(np.unique(np.asarray(points.parameters))) >= 64
         assert np.all(np.asarray(points.coordinates) == 0.0)
         assert np.sum(points.quadrature) == pytest.approx(1.0)
-        assert make(known, sampling, *arguments)["data"].parameters.shape == (1, 1)
+        assert make(known)["data"].parameters.shape == (1, 1)
