@@ -530,13 +530,14 @@ def test_data_keeps_its_own_parameters(how):
         points = draw(made, sampling, jax.random.key(1), jnp.float64)["data"]
     else:
         points = fixed(made, sampling, jnp.float64)["data"]
-    assert points.coordinates[:, 0, 0].tolist() == [0.0, 0.5, 1.0]
-    assert points.observed[:, 0, 0].tolist() == [1.0, 2.0, 4.0]
-    assert points.parameters[:, 1].tolist() == [0.9, 0.2, 0.4]
-    unknown = np.asarray(points.parameters[:, 0])  # m is drawn, each observation its own
+    times = 22  # few observations, and m is unknown to them: each is there at many values of it
+    assert points.coordinates[:, 0, 0].tolist() == [0.0, 0.5, 1.0] * times
+    assert points.observed[:, 0, 0].tolist() == [1.0, 2.0, 4.0] * times
+    assert points.parameters[:, 1].tolist() == [0.9, 0.2, 0.4] * times
+    unknown = np.asarray(points.parameters[:, 0])  # m is drawn, each row its own
     assert np.all((unknown >= 2) & (unknown <= 3))
-    assert len(set(unknown)) == 3
-    np.testing.assert_allclose(points.quadrature, 1 / 3)
+    assert len(set(unknown)) == 3 * times
+    np.testing.assert_allclose(points.quadrature, 1 / (3 * times))
 
 
 def test_data_rows_are_the_misfit_at_the_data_parameters():
@@ -546,8 +547,9 @@ def test_data_rows_are_the_misfit_at_the_data_parameters():
     zero = problem.family.orders([])
     values = quick(lambda points: problem.outputs(params, points, zero)[0, :, 0, 0])
     u = values(batch["data"])
-    assert got.shape == (3, 1, 1)
-    np.testing.assert_allclose(got[:, 0, 0], u - np.array([1.0, 2.0, 4.0]), rtol=1e-14)
+    assert got.shape == (66, 1, 1)
+    observed = np.tile([1.0, 2.0, 4.0], 22)
+    np.testing.assert_allclose(got[:, 0, 0], u - observed, rtol=1e-14)
     # The same points at other k give other outputs: the data's own k did enter.
     other = batch["data"]._replace(parameters=batch["data"].parameters.at[:, 1].set(0.5))
     assert np.all(np.abs(values(other) - u) > 1e-6)
@@ -562,8 +564,8 @@ def test_data_of_one_output_among_several():
     )
     assert got.tolist() == [17.0]
     points = fixed(made, Sampling(4, 4, 2, "gauss"), jnp.float64)["data"]
-    assert points.coordinates.tolist() == [[[0.25, 1.0]]]
-    assert points.observed.tolist() == [[[3.0]]]
+    assert points.coordinates.tolist() == [[[0.25, 1.0]]] * 64
+    assert points.observed.tolist() == [[[3.0]]] * 64
 
 
 def test_data_is_a_copy():
