@@ -55,14 +55,14 @@ def test_a_family_is_traced_once_for_every_shape_and_its_operations_are_inlined(
     batch, other = gauss(problem.family), gauss(problem.family, interior=5)
     calls.clear()  # building the family asks, too
     squares = lambda p, b: sum(jnp.sum(r**2) for r in problem.residuals(p, b).values())
-    jaxpr = jax.make_jaxpr(squares)(params, batch)
+    program = jax.jit(squares).lower(params, batch).as_text()
     assert calls == [1]
     jax.make_jaxpr(jax.grad(squares))(params, batch)
     jax.make_jaxpr(jax.vmap(lambda t: squares(jax.tree.map(lambda a: t * a, params), batch)))(
         jnp.ones(3)
     )
     assert calls == [1]
-    assert "_residuals" not in str(jaxpr)
+    assert "_residuals" not in program
     jax.make_jaxpr(squares)(params, other)
     assert calls == [1, 1]
 
