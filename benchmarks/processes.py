@@ -9,6 +9,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -75,6 +76,21 @@ def python_in_fresh_process(
         }
     command = [*pinned, sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def answer_of_fresh_process(code: str, job: dict[str, Any], cores: list[int]) -> dict[str, Any]:
+    """What code prints last, as JSON, about a job that it is given so; or why it `failed`.
+
+    The job's `out` is a directory for its files, which is gone afterwards. It finds no compiled
+    program, so that compilation is paid and counted.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        told = json.dumps({**job, "out": f"{folder}/run"})
+        done = python_in_fresh_process(code, told, cores=cores, cache=f"{folder}/xla")
+    if done.returncode:
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        return {"failed": reason}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def stamp_in_fresh_process(seeds: list[int], cores: list[int]) -> dict[str, Any]:

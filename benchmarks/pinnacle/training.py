@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -17,7 +16,7 @@ import lcpinn as lc
 from benchmarks.pinnacle.metric import measure
 from benchmarks.pinnacle.problem import Problem
 from benchmarks.pinnacle.registry import PROBLEMS
-from benchmarks.processes import python_in_fresh_process
+from benchmarks.processes import answer_of_fresh_process
 from benchmarks.stamp import stamp
 
 FACTOR = 3.0  # a verdict of solved may be off by so much
@@ -29,14 +28,8 @@ def train_in_fresh_process(name: str, asked: dict[str, Any], cores: list[int]) -
     """The entry as plain data; of a training that failed, the reason under `failed`."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     kept = {**asked, "load": load}
-    with tempfile.TemporaryDirectory() as folder:
-        code = "from benchmarks.pinnacle.training import train_here; train_here()"
-        job = json.dumps({"problem": name, **asked})
-        done = python_in_fresh_process(code, job, cores=cores, cache=f"{folder}/xla")
-    if done.returncode:
-        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        return {**kept, "failed": reason}
-    return kept | json.loads(done.stdout.splitlines()[-1])
+    code = "from benchmarks.pinnacle.training import train_here; train_here()"
+    return kept | answer_of_fresh_process(code, {"problem": name, **asked}, cores)
 
 
 def train_here() -> None:

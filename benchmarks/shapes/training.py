@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import lcpinn as lc
-from benchmarks.processes import python_in_fresh_process
+from benchmarks.processes import answer_of_fresh_process
 from benchmarks.shapes.families import FAMILIES
 from lcpinn.evaluation import arguments, evaluate
 from lcpinn.files import read_json
@@ -31,14 +30,8 @@ def train_in_fresh_process(name: str, seed: int, asked: Asked, cores: list[int])
     It finds no compiled program, so that compilation is paid and counted.
     """
     kept = {"family": name, "seed": seed, "asked": asked}
-    with tempfile.TemporaryDirectory() as folder:
-        job = {"family": name, "seed": seed, "out": f"{folder}/run", **asked}
-        code = "from benchmarks.shapes.training import train_here; train_here()"
-        done = python_in_fresh_process(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
-    if done.returncode:
-        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        return {**kept, "failed": reason}
-    return kept | json.loads(done.stdout.splitlines()[-1])
+    code = "from benchmarks.shapes.training import train_here; train_here()"
+    return kept | answer_of_fresh_process(code, {"family": name, "seed": seed, **asked}, cores)
 
 
 def train_here() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import lcpinn as lc
-from benchmarks.processes import python_in_fresh_process
+from benchmarks.processes import answer_of_fresh_process
 from benchmarks.zoo import ZOO, home
 from lcpinn.evaluation import arguments, evaluation_points
 from lcpinn.files import read_json
@@ -38,14 +37,8 @@ def train_in_fresh_process(name: str, seed: int, asked: Asked, cores: list[int])
     """
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     kept = {"family": name, "class": home(ZOO[name]), "seed": seed, "asked": asked, "load": load}
-    with tempfile.TemporaryDirectory() as folder:
-        job = {"family": name, "seed": seed, "out": f"{folder}/run", **asked}
-        code = "from benchmarks.zoo.training import train_here; train_here()"
-        done = python_in_fresh_process(code, json.dumps(job), cores=cores, cache=f"{folder}/xla")
-    if done.returncode:
-        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        return {**kept, "failed": reason}
-    return kept | json.loads(done.stdout.splitlines()[-1])
+    code = "from benchmarks.zoo.training import train_here; train_here()"
+    return kept | answer_of_fresh_process(code, {"family": name, "seed": seed, **asked}, cores)
 
 
 # -- In the fresh process --------------------------------------------------------------------------

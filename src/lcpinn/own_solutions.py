@@ -25,8 +25,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
 from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor, unit_sobol
-from lcpinn.spectral.basis import basis_on
-from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_basis
+from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_one_basis
 
 ALONG, ACROSS = {1: 8001, 2: 801, 3: 201}, {1: 1, 2: 25, 3: 7}  # points of a coordinate's profiles
 QUANTILES = 129
@@ -99,14 +98,13 @@ class SolvedSettings:
     def moved(self, unit: Array, parameters: Array) -> Array:
         """A point of the unit cube (dim,) to where half of all points lie evenly, and half where
         the solutions at settings nearby vary."""
-        xp = jnp
         prior = self.solutions.family.parameters
-        gap = xp.asarray(prior.to_unit(self.settings)) - xp.asarray(prior.to_unit(parameters))
-        distance = xp.sqrt(xp.sum(gap**2, axis=-1)) + 1e-12
-        near = xp.argsort(distance)[:2]
-        weights = (1 / distance[near]) / xp.sum(1 / distance[near])
-        table = xp.tensordot(weights, xp.asarray(self.quantiles)[near], 1)  # (dim, quantiles)
-        return _half_graded(unit[None], table, xp)[0].astype(unit.dtype)
+        gap = jnp.asarray(prior.to_unit(self.settings)) - jnp.asarray(prior.to_unit(parameters))
+        distance = jnp.sqrt(jnp.sum(gap**2, axis=-1)) + 1e-12
+        near = jnp.argsort(distance)[:2]
+        weights = (1 / distance[near]) / jnp.sum(1 / distance[near])
+        table = jnp.tensordot(weights, jnp.asarray(self.quantiles)[near], 1)  # (dim, quantiles)
+        return _half_graded(unit[None], table, jnp)[0].astype(unit.dtype)
 
     def observations(self, num: int, points: int) -> Data:
         """Values at `num` settings (some of them again where fewer are solved) and so many points
@@ -225,10 +223,7 @@ def solve_at(
     good = [i for i, one in enumerate(solver.solved) if one.error <= TRUSTED]
     if not good:
         raise LcpinnError((reasons or [f"{family.name} is not resolved to {TRUSTED:.0e}"])[0])
-    basis = basis_on(family.domain, solver.sizes)
-    coefficients = np.stack([in_basis(solver.solved[i], basis) for i in good])
-    errors = np.array([solver.solved[i].error for i in good])
-    made = FamilySolutions(family, np.array(kept)[good], basis, coefficients, errors)
+    made = in_one_basis(family, np.array(kept)[good], [solver.solved[i] for i in good])
     return SolvedSettings(made, tuple(reasons), len(np.atleast_2d(settings)))
 
 

@@ -261,7 +261,7 @@ def _show_interpolant(
 
     if protocol.name != "interpolant" and is_better_interpolated(solution.family):
         words = ["lcpinn", "train", asked.family, "--protocol", "interpolant"]
-        text = f"{shlex.join(words)}   # linear, with few coefficients: solved to 1e-8 in seconds"
+        text = f"{shlex.join(words)}   # linear, with few coefficients: often 1e-8 in seconds"
         tables.fact(console, "or", text, wrap=False)
 
 

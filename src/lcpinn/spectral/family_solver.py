@@ -58,10 +58,18 @@ def solve_family(
     solver, rows = FamilySolver(family, tolerance), np.atleast_2d(np.asarray(settings, float))
     for row in rows:
         solver(row)
-    basis = functions_on(family.domain, solver.sizes)
-    coefficients = np.stack([in_basis(one, basis) for one in solver.solved])
-    errors = np.array([one.error for one in solver.solved])
-    return FamilySolutions(family, rows, basis, coefficients, errors)
+    return in_one_basis(family, rows, solver.solved)
+
+
+def in_one_basis(
+    family: Family, settings: np.ndarray, solved: Sequence[Resolved]
+) -> FamilySolutions:
+    """Solutions at settings (n, p) in a basis that is large enough for all of them."""
+    sizes = tuple(map(max, zip(*(one.expansion.sizes for one in solved), strict=True)))
+    basis = functions_on(family.domain, sizes)
+    coefficients = np.stack([in_basis(one, basis) for one in solved])
+    errors = np.array([one.error for one in solved])
+    return FamilySolutions(family, settings, basis, coefficients, errors)
 
 
 def in_basis(resolved: Resolved, basis: Basis) -> np.ndarray:
