@@ -22,8 +22,9 @@ Job = TypeVar("Job")
 Run = TypeVar("Run")
 
 
-def core_slots(jobs: int) -> list[list[int]]:
-    """Two cores for each training that runs at once; one by itself stays where it is."""
+def core_slots(jobs: int, width: int = WIDTH) -> list[list[int]]:
+    """Cores for each training that runs at once, two if nothing else is said; one by itself stays
+    where it is. On a GPU they share it: compilation needs cores while the others compute."""
     if jobs < 1:
         sys.exit("--jobs must be at least 1")
     if jobs == 1:
@@ -31,9 +32,9 @@ def core_slots(jobs: int) -> list[list[int]]:
     if not hasattr(os, "sched_getaffinity") or shutil.which("taskset") is None:
         sys.exit("--jobs needs taskset, to give every training cores of its own")
     cores = sorted(os.sched_getaffinity(0))
-    if WIDTH * jobs > len(cores):
-        sys.exit(f"--jobs {jobs} needs {WIDTH * jobs} cores; there are {len(cores)}")
-    return [cores[WIDTH * i : WIDTH * (i + 1)] for i in range(jobs)]
+    if width * jobs > len(cores):
+        sys.exit(f"--jobs {jobs} needs {width * jobs} cores; there are {len(cores)}")
+    return [cores[width * i : width * (i + 1)] for i in range(jobs)]
 
 
 def as_they_end(

@@ -9,15 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Both, Coupled, Moving, Ring, perturbed
+from toy import Both, Bubble, Coupled, Moving, Ring, Tunnel, perturbed
 from typer.testing import CliRunner
 
 import lcpinn as lc
 from lcpinn import cli
 from lcpinn.export import _erfcx_series, describe, export
-from lcpinn.families import FAMILIES, Burgers, Helmholtz
+from lcpinn.families import FAMILIES, Burgers, FourHoles, Helmholtz
 from lcpinn.network import MLP, Concat, FiLM, Unseen
 from lcpinn.rows import Problem
+from lcpinn.shape import Region
 
 TEXT = (Path(__file__).resolve().parent.parent / "docs" / "export.md").read_text()
 
@@ -36,7 +37,9 @@ def solution_of(family, protocol=None, **changes):
 def inputs(solution, num=50):
     """Points, coefficients and loss weights, each with a row of its own."""
     family = solution.family
-    found = {"coordinates": np.asarray(family.domain.sobol(num))}
+    middle = np.array([sum(ends) / 2 for ends in family.parameters.ranges.values()])
+    at = {"parameters": middle} if isinstance(family.domain, Region) else {}
+    found = {"coordinates": np.asarray(family.domain.sobol(num, **at))}
     if family.parameters.free:
         found["parameters"] = np.asarray(family.parameters.sobol(num, seed=1))
     if family.weights is not None:
@@ -121,6 +124,17 @@ def test_the_reader_knows_every_way_for_lambda_to_enter(family, how, reader, tmp
     points = given.pop("coordinates")
     expected = answers(solution, {"coordinates": points, **given})
     assert expected.shape == (50, len(family.outputs))
+    np.testing.assert_allclose(u(points, **given), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", [FourHoles(), Bubble(), Tunnel()], ids=lambda f: f.name)
+def test_the_reader_knows_of_holes(family, reader, tmp_path):
+    network = MLP((7, 5), "sine", FiLM(0, 2), frequency_scale=2.0, holes=True)
+    solution = solution_of(family, network=network)
+    given = inputs(solution)
+    u = reader(solution.to_arrays(tmp_path / "u.npz"))
+    points = given.pop("coordinates")
+    expected = answers(solution, {"coordinates": points, **given})
     np.testing.assert_allclose(u(points, **given), expected, rtol=1e-12, atol=1e-12)
 
 

@@ -10,9 +10,10 @@ from lcpinn.certificate.estimator import Estimator
 from lcpinn.families import Cylinder, FourHoles, Pipes
 from lcpinn.jet import Orders, expand
 from lcpinn.shape.corners import may_have_inward_corners
+from lcpinn.shape.holes import Hole
 from lcpinn.spectral import solve_family
 from lcpinn.spectral.determinacy import determinacy
-from lcpinn.spectral.holes import Hole, round_modes, solid_modes
+from lcpinn.spectral.holes import round_modes, solid_modes
 
 
 class Ellipse(lc.Family):

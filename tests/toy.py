@@ -296,3 +296,42 @@ def subjaxprs(jaxpr):
 def equations(function, *args):
     """Every operation that tracing the function records."""
     return [e for j in subjaxprs(jax.make_jaxpr(function)(*args)) for e in j.eqns]
+
+
+class Bubble(lc.Family):
+    """Δu = 0 outside of a ball of radius r in a cube."""
+
+    domain = lc.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1)) - lc.Ball(x=0.1, y=0.0, z=0.0, radius="r")
+    parameters = lc.Uniform(r=(0.2, 0.5))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on()
+    def surface(self, u, x, y, z, r):
+        return u - self.exact(x, y, z, r)
+
+    def exact(self, x, y, z, r):
+        return r / jnp.sqrt((x - 0.1) ** 2 + y**2 + z**2)
+
+
+class Tunnel(lc.Family):
+    """Δu = 0 in a strip that repeats itself along x, with a hole whose height is a coefficient."""
+
+    strip = lc.Box(x=lc.Periodic(0.0, 2.0), y=(0.0, 1.0))
+    hole = lc.Ball(x=1.0, y="h", radius=0.2)
+    domain = strip - hole
+    parameters = lc.Uniform(h=(0.4, 0.6))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on(strip)
+    def walls(self, u):
+        return u
+
+    @lc.on(hole)
+    def rim(self, u):
+        return u - 1.0

@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.pinnacle import table
 from benchmarks.pinnacle.registry import PROBLEMS
 from benchmarks.pinnacle.training import Entry, train_in_fresh_process
-from benchmarks.processes import as_they_end, core_slots
+from benchmarks.processes import WIDTH, as_they_end, core_slots
 from lcpinn.files import read_json, write_json
 
 Result = dict[str, Any]
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     job = lambda name, slot: (
         name, train_in_fresh_process(name, asked | {"models": given.models}, slot)
     )  # fmt: skip
-    for name, entry in as_they_end(job, pending, core_slots(given.jobs)):
+    for name, entry in as_they_end(job, pending, core_slots(given.jobs, given.width)):
         entry.pop("models", None)
         print(line(name, entry), flush=True)
         if "failed" in entry and "failed" not in result["problems"].get(name, entry):
@@ -68,7 +68,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
                         help=f"of {', '.join(PROBLEMS)}; all by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="at once, two cores each")
+    parser.add_argument("--jobs", type=int, default=1, help="at once, --width cores each")
+    parser.add_argument("--width", type=int, default=WIDTH, help="cores of one of several jobs, 2")
     parser.add_argument("--again", action="store_true", help="train what the file has, too")
     parser.add_argument("--out", type=Path, help="the file of entries")
     parser.add_argument("--models", help="keep the trained networks in this folder")

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _parse(arguments)
     options = sys.argv[1:] if arguments is None else list(arguments)
     command = shlex.join(["python", "-m", "benchmarks.shapes", *options])
-    slots = core_slots(given.jobs)
+    slots = core_slots(given.jobs, given.width)
     stamp = stamp_in_fresh_process(given.seeds, slots[0])
     result: Result = {"benchmark": "shapes", "stamp": stamp, "command": command}
     if given.out is not None:
@@ -75,7 +75,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=lambda text: [int(s) for s in text.split(",")],
                         default=[0, 1], help="0,1 by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each, 60 s")
-    parser.add_argument("--jobs", type=int, default=1, help=f"at once, {WIDTH} cores each")
+    parser.add_argument("--jobs", type=int, default=1, help="at once, --width cores each")
+    parser.add_argument("--width", type=int, default=WIDTH, help="cores of one of several jobs, 2")
     parser.add_argument("--sampling", action="store_true", help="measure points and steps alone")
     parser.add_argument("--out", type=Path, help="write runs and a picture here")
     parser.add_argument("--resume", action="store_true", help="keep the runs that are there")

@@ -28,6 +28,8 @@ from lcpinn.fields import to_netcdf, to_vtu
 from lcpinn.files import flatten, write_atomically
 from lcpinn.network.contract import ArrayLayout
 from lcpinn.precision import double
+from lcpinn.shape import Box
+from lcpinn.shape.holes import SCALE, by_kind, moving_holes
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -108,7 +110,26 @@ def describe(solution: Solution) -> dict[str, Any]:
         "activation": layout.activation,
         "features": _arguments(family, "features"),
         "ansatz": _arguments(family, "ansatz"),
+        "holes": _holes(solution),
     }
+
+
+def _holes(solution: Solution) -> list[dict[str, Any]]:
+    """The holes that the network sees, in the order of its features: kind by kind."""
+    domain, network = solution.family.domain, solution.protocol.network
+    seen = network.sees_holes and solution.family.features is None
+    if not seen or isinstance(domain, Box):
+        return []
+    return [
+        {
+            "coordinates": list(same[0].coordinates),
+            "period": same[0].period,
+            "centres": [[value.to_json() for value in hole.centre] for hole in same],
+            "radii": [hole.radius.to_json() for hole in same],
+            "scale": SCALE,
+        }
+        for same in by_kind(moving_holes(domain))
+    ]
 
 
 def _ranges(ranges: dict[str, tuple[float, float]], kinds: list[str]) -> dict[str, Any]:

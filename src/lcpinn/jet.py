@@ -238,10 +238,50 @@ def sine(z: Array, degree: int) -> list[Array]:
     return [cycle[k % 4] for k in range(degree + 1)]  # pyright: ignore[reportReturnType]
 
 
+def cosh(z: Array, degree: int) -> list[Array]:
+    """cosh and its first `degree` derivatives."""
+    return [jnp.sinh(z) if k % 2 else jnp.cosh(z) for k in range(degree + 1)]
+
+
+def sinh(z: Array, degree: int) -> list[Array]:
+    """sinh and its first `degree` derivatives."""
+    return [jnp.cosh(z) if k % 2 else jnp.sinh(z) for k in range(degree + 1)]
+
+
+def reciprocal(z: Array, degree: int) -> list[Array]:
+    """1 / z and its first `degree` derivatives."""
+    return _power(z, degree, -1.0)
+
+
+def inverse_root(z: Array, degree: int) -> list[Array]:
+    """1 / sqrt(z) and its first `degree` derivatives."""
+    return _power(z, degree, -0.5)
+
+
+def logarithm(z: Array, degree: int) -> list[Array]:
+    """log z and its first `degree` derivatives."""
+    return [jnp.log(z), *(reciprocal(z, degree - 1) if degree else [])]
+
+
+def _power(z: Array, degree: int, exponent: float) -> list[Array]:
+    derivatives = [1 / z if exponent == -1 else z**exponent]
+    for k in range(degree):
+        derivatives.append((exponent - k) * derivatives[-1] / z)
+    return derivatives
+
+
 ACTIVATIONS: dict[str, Derivatives] = {"tanh": tanh, "sine": sine}
 
 
 # -- Any smooth function of the coordinates ------------------------------------------------------
+
+
+def coordinate(values: Array, axis: int, orders: Orders) -> Series:
+    """A coordinate as a series: its values, and a first derivative of one."""
+    zero = jnp.zeros_like(values)
+    slope = tuple(int(i == axis) for i in range(len(orders.indices[0])))
+    rest = [zero + 1 if index == slope else zero for index in orders.indices[1:]]
+    return Series(orders, jnp.stack([values, *rest]))
 
 
 def partial(function: Callable[[Array], Array], index: MultiIndex) -> Callable[[Array], Array]:

@@ -24,6 +24,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
 from lcpinn.network.contract import Lambda, Network, Params
 from lcpinn.sampling import Batch, Points
+from lcpinn.shape.holes import Features, hole_features
 from lcpinn.term import Term
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
@@ -47,7 +48,7 @@ class Problem:
 
     def init(self, key: Array) -> Params:
         dims = {role: v.shape[-1] for role, v in self.conditions(*self._one_lambda()).items()}
-        num = self._features_at_centre()
+        num = self._num_features()
         return self.network.init(key, num, len(self.family.outputs), dims, self.dtype)
 
     def conditions(self, parameters: Array, weights: Array) -> Lambda:
@@ -63,10 +64,16 @@ class Problem:
         """What the network sees of the coordinates, (s, l, n, features), with its derivatives."""
         domain, x = self.family.domain, points.coordinates
         if self.family.features is None and not domain.periodic:
-            return _affine(domain.normalise(x), domain.ranges, orders)
-        at = lambda p, lam: self._expanded_features(p, lam, orders)
-        expanded = jax.vmap(jax.vmap(at, (0, None)))(x, points.parameters)
-        return Series(orders, jnp.moveaxis(expanded, 2, 0))
+            series = _affine(domain.normalise(x), domain.ranges, orders)
+        else:
+            at = lambda p, lam: self._expanded_features(p, lam, orders)
+            expanded = jax.vmap(jax.vmap(at, (0, None)))(x, points.parameters)
+            series = Series(orders, jnp.moveaxis(expanded, 2, 0))
+        if self._of_holes is None:
+            return series
+        holes = self._of_holes(x, points.parameters, orders)
+        both = [series.coefficients, holes.coefficients]
+        return Series(orders, jnp.concatenate(both, axis=-1))
 
     def outputs(self, params: Params, points: Points, orders: Orders) -> Float[Array, "s l n out"]:
         """Taylor coefficients of the solution at every point, ansatz included."""
@@ -189,17 +196,28 @@ class Problem:
         weights = np.full((1, 0 if prior is None else prior.dim), 0.5)
         return jnp.asarray(parameters, self.dtype), jnp.asarray(weights, self.dtype)
 
-    def _features_at_centre(self) -> int:
-        function = self._feature_function()
-        point = jax.ShapeDtypeStruct((self.family.domain.dim,), self.dtype)
-        lam = jax.ShapeDtypeStruct((self.family.parameters.dim,), self.dtype)
-        return jax.eval_shape(function, point, lam).shape[-1]
+    def _num_features(self) -> int:
+        dim, free = self.family.domain.dim, self.family.parameters.dim
+
+        def value(x: Array, parameters: Array) -> Array:
+            nothing = jnp.zeros((1, 0), self.dtype)
+            points = Points(x, parameters, nothing, x[..., 0], nothing[None])
+            return self.features(points, Orders.closure((), dim)).value
+
+        at = [jax.ShapeDtypeStruct(shape, self.dtype) for shape in ((1, 1, dim), (1, free))]
+        return jax.eval_shape(value, *at).shape[-1]
 
     def _feature_function(self) -> Callable[[Array, Array], Array]:
         family = self.family
         if family.features is not None:
             return lambda point, lam: family.call("features", point, lam)
         return lambda point, lam: _embed(family, point)
+
+    @cached_property
+    def _of_holes(self) -> Features | None:
+        """What the network sees of holes, unless the family says itself what it sees."""
+        seen = self.network.sees_holes and self.family.features is None
+        return hole_features(self.family.domain) if seen else None
 
 
 def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Array:

@@ -60,6 +60,11 @@ class Network(Protocol):
         return True
 
     @property
+    def sees_holes(self) -> bool:
+        """Whether its features are to tell of the holes of the domain (lcpinn.shape.holes)."""
+        return False
+
+    @property
     def shapes_vary(self) -> bool:
         """Whether its arrays get their shapes in training, so that those of a file are right."""
         return False

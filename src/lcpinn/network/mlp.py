@@ -35,6 +35,9 @@ class MLP(Network):
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
     in its sources, costs one column of weights for each and not a search.
+
+    With `holes` the first layer also sees the coordinates inverted in each hole of the domain, and
+    the logarithm of the distance from it: in these a solution between holes is smooth.
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
@@ -43,6 +46,7 @@ class MLP(Network):
     weights: Conditioning = Concat()
     frequency_scale: float = 0.0
     readout: int = 0
+    holes: bool = False
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -133,6 +137,10 @@ class MLP(Network):
         polynomials = chebyshev(lam["parameters"], self.readout)
         apart = each.reshape(*each.shape[:-1], polynomials.shape[-1], -1)
         return outputs + Series(h.orders, jnp.sum(apart * polynomials[..., None], axis=-2))
+
+    @property
+    def sees_holes(self) -> bool:
+        return self.holes
 
     @property
     def num_hidden(self) -> int:

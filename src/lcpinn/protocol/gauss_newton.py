@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from lcpinn.family import Family
@@ -9,8 +10,10 @@ from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
 from lcpinn.protocol.choice import Choice, chosen
 from lcpinn.protocol.sizes import size_of
+from lcpinn.protocol.trial import tried
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
+from lcpinn.shape.holes import hole_features
 from lcpinn.verdict import check_tolerance
 from lcpinn.weighting import Conditional, Fixed
 
@@ -51,12 +54,16 @@ def fast(
     family = family.at(**setting)
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
+    began = time.perf_counter()
     choice = chosen(family, size_of(family), tolerance, seconds)
+    network = _network(family, choice, exponential=tolerance is not None)
+    if network.activation == "sine" and _can_be_tried(family):
+        network = tried(family, network)
     if seconds is not None:
-        seconds = max(seconds - choice.spent, 1.0)
+        seconds = max(seconds - (time.perf_counter() - began), 1.0)
     return Protocol(
         name="fast",
-        network=_network(family, choice, exponential=tolerance is not None),
+        network=network,
         weighting=Conditional() if family.weights is not None else Fixed({}),
         phases=(_optimiser(choice, seconds, steps, tolerance),),
         sampling=None,
@@ -66,20 +73,32 @@ def fast(
     )
 
 
+def _can_be_tried(family: Family) -> bool:
+    """Whether a trial of frequency scales says something, and is worth its seconds.
+
+    With two inputs training is over in seconds; features and periods have scales of their own.
+    """
+    inputs = family.domain.dim + len(family.parameters.free)
+    own = family.features is not None or family.domain.periodic
+    return inputs > 2 and not own and family.is_linear()
+
+
 def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
     # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
-    periodic = choice.activation == "sine" and family.domain.periodic
+    holes = family.features is None and hole_features(family.domain) is not None
+    slow = choice.activation == "sine" and family.domain.periodic
     return MLP(
         widths=size.widths,
         activation=choice.activation,
         parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
         weights=Concat(gain=0.0),
-        frequency_scale=min(size.frequency_scale, 1.5) if periodic else size.frequency_scale,
+        frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
         readout=1 if free > MANY else 0,
+        holes=holes,
     )
 
 

@@ -19,8 +19,9 @@ from lcpinn.jet import Orders
 from lcpinn.quadrature import unit_sobol
 from lcpinn.shape import Box, Region
 from lcpinn.shape.ball import direction
+from lcpinn.shape.holes import Hole, holes_of
 from lcpinn.spectral.basis import CHUNK, Axis, TensorBasis, basis_on, padded, tail_length
-from lcpinn.spectral.holes import Hole, holes_of, round_modes, solid_modes
+from lcpinn.spectral.holes import round_modes, solid_modes
 
 MOST_MODES = 480  # functions of all holes together
 LEAST_DEGREE = 3  # the least of the highest angular frequencies

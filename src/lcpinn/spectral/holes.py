@@ -14,102 +14,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from lcpinn.jet import Orders, product_table
-from lcpinn.quadrature import unit_sobol
-from lcpinn.shape import Ball, Region, Shape
-from lcpinn.shape.combination import Difference, Union
-from lcpinn.shape.quantity import Named
+from lcpinn.shape.holes import Hole
 
 LOGARITHMIC = 4  # the highest degree of what multiplies a logarithm
-CANDIDATES = 512  # points among which the middle of a hole is looked for
 
-
-# -- Holes -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Hole:
-    """A place outside of the domain that it surrounds: coordinates, centre, least radius.
-
-    With a `period` it is there again and again, along the first of two coordinates.
-    """
-
-    coordinates: tuple[int, ...]
-    centre: tuple[float, ...]
-    radius: float
-    period: float | None = None
-
-
-def holes_of(region: Region, parameters: np.ndarray) -> tuple[Hole, ...]:
-    """Everything that is taken out of something, at one setting (p,)."""
-    at = dict(zip(region.prior.names, map(float, parameters), strict=True))
-    members = [m for node in _nodes(region.shape) if isinstance(node, Difference)
-               for m in _members(node.right)]  # fmt: skip
-    holes = [_hole(region, member, at, parameters) for member in dict.fromkeys(members)]
-    return tuple(hole for hole in holes if hole is not None)
-
-
-def _nodes(shape: Shape) -> Iterator[Shape]:
-    yield shape
-    for part in shape.parts:
-        yield from _nodes(part)
-
-
-def _members(shape: Shape) -> list[Shape]:
-    """The holes that are taken out: those of a union one by one."""
-    if isinstance(shape, Union):
-        return [member for part in shape.parts for member in _members(part)]
-    return [shape]
-
-
-def _hole(region: Region, shape: Shape, at: Named, parameters: np.ndarray) -> Hole | None:
-    """Where a shape's functions are singular; None where that would be inside of the domain."""
-    periodic = [name for name in shape.names if name in region.periodic]
-    if (shape.dim, len(periodic)) not in ((2, 0), (2, 1), (3, 0)):
-        return None
-    if isinstance(shape, Ball):
-        centre = np.array([float(value(at, np)) for _, value in shape.centre])
-        radius = float(shape.radius(at, np))
-    else:
-        centre, radius = _deepest(shape, at)
-    coordinates = [region.names.index(name) for name in shape.names]
-    middle = np.array([(low + high) / 2 for low, high in region.box_at(parameters).ranges.values()])
-    middle[coordinates] = centre
-    if radius <= 0 or region.level_at(middle, parameters) <= 0:
-        return None
-    order, period = np.arange(shape.dim), None
-    if periodic:
-        first = shape.names.index(periodic[0])
-        order, period = np.array([first, 1 - first]), float(np.ptp(region.ranges[periodic[0]]))
-    places = tuple(int(coordinates[i]) for i in order)
-    return Hole(places, tuple(map(float, centre[order])), radius, period)
-
-
-def _deepest(shape: Shape, at: Named) -> tuple[np.ndarray, float]:
-    """The point inside that is farthest from the rim, about, and its distance from it."""
-    extent = shape.extent(at, np)
-    low, high = (np.array([float(extent[name][i]) for name in shape.names]) for i in (0, 1))
-    inside = low + (high - low) * unit_sobol(CANDIDATES, shape.dim, 3)
-    inside = inside[np.asarray(shape.level({**at, **_columns(shape, inside)}, np)) < 0]
-    rims = [s.points(unit_sobol(CANDIDATES, s.unit_dim, 5), at, np) for s in shape.surfaces]
-    rim = np.concatenate([np.stack([one[name] for name in shape.names], -1) for one in rims])
-    rim = rim[np.isfinite(rim).all(axis=1)]
-    if not len(inside) or not len(rim):
-        return low, 0.0
-    distances = np.linalg.norm(inside[:, None] - rim, axis=2).min(axis=1)
-    return inside[np.argmax(distances)], float(distances.max())
-
-
-def _columns(shape: Shape, points: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: points[:, i] for i, name in enumerate(shape.names)}
-
-
-# -- Their functions -------------------------------------------------------------------------------
 
 
 class Taylor:

@@ -1,0 +1,114 @@
+"""A frequency scale by trial: random features, of which least squares takes the best combination.
+
+How fast the first layer's units should oscillate depends on what the equation's solutions look
+like. For a linear equation there is a trial that takes a moment: one hidden layer whose units stay
+as they were drawn, and output weights that solve the linear least-squares problem (Rahimi and Recht
+2008; for differential equations Dong and Li 2021). The residual on other points, at the worst of a
+few settings, says how well units of that scale can do; training starts from the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import lstsq
+
+from lcpinn.family import Family
+from lcpinn.network import MLP, FiLM
+from lcpinn.own_solutions import spread_settings
+from lcpinn.precision import double
+from lcpinn.rows import Params, Problem
+from lcpinn.sampling import Batch, Sampling, fixed
+
+UNITS, INTERIOR, FACES = 150, 500, 150
+SETTINGS = 3
+SLOW = (1.0, 2.0)  # scales that are tried beside the given one and twice that
+CLEAR = 3.0  # by what factor the residual has to be smaller for another scale to be taken
+CUTOFF = 1e-13  # pivots that count, of the largest
+
+Rows = dict[str, np.ndarray]
+Affine = Callable[[Params, Batch], tuple[Rows, Rows]]
+
+
+def tried(family: Family, network: MLP) -> MLP:
+    """The network with the frequency scale that does best on a linear equation."""
+    given = network.frequency_scale
+    scales = list(dict.fromkeys([given, *SLOW, 2 * given]))
+    worst = worst_residuals(family, network, scales)
+    best = int(np.nanargmin(worst)) if np.isfinite(worst).any() else 0
+    clear = not worst[0] <= CLEAR * worst[best]
+    return replace(network, frequency_scale=scales[best]) if clear else network
+
+
+def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np.ndarray:
+    """For each scale the largest relative residual over a few settings, on points not fitted."""
+    flat = FiLM(hidden=0, degree=1)  # as drawn it leaves a network alone: no lambda in it
+    units = replace(network, widths=(UNITS,), readout=0, parameters=flat)
+    with double():
+        problem = Problem(family, units, np.float64)
+        affine = _affine_rows(problem)
+        pairs = [
+            [_points(family, lam, seed) for seed in (1, 77)]
+            for lam in spread_settings(family.parameters, SETTINGS)
+        ]
+        drawn = [_drawn(problem, scale) for scale in scales]
+        worst = [max(_residual(affine, params, *pair) for pair in pairs) for params in drawn]
+    return np.array(worst)
+
+
+def _points(family: Family, lam: np.ndarray, seed: int) -> Batch:
+    sampling = Sampling(INTERIOR, FACES, 1, "sobol", seed=seed)
+    batch = fixed(family, sampling, np.float64, at=np.asarray(lam, float))
+    return {where: points for where, points in batch.items() if where != "data"}
+
+
+def _drawn(problem: Problem, scale: float) -> Params:
+    assert isinstance(problem.network, MLP)
+    network = replace(problem.network, frequency_scale=scale)
+    return replace(problem, network=network).init(jax.random.PRNGKey(0))
+
+
+def _affine_rows(problem: Problem) -> Affine:
+    """Rows as a function of the output weights, which a linear equation makes affine: (b, A)."""
+
+    def rows(params: Params, batch: Batch, weights: Array) -> dict[str, Array]:
+        *hidden, last = params["layers"]
+        layers = [*hidden, {"w": weights, "b": jnp.zeros_like(last["b"])}]
+        residuals = problem.residuals(params | {"layers": layers}, batch)
+        return {name: values.reshape(-1) for name, values in residuals.items()}
+
+    def affine(params: Params, batch: Batch) -> tuple[dict[str, Array], dict[str, Array]]:
+        last = params["layers"][-1]["w"]
+        units = jnp.eye(last.size, dtype=last.dtype).reshape(-1, *last.shape)
+        constant = rows(params, batch, jnp.zeros_like(last))
+        columns = jax.vmap(lambda unit: rows(params, batch, unit))(units)
+        return constant, {name: (columns[name] - constant[name]).T for name in constant}
+
+    traced = jax.jit(affine)
+    return lambda params, batch: jax.device_get(traced(params, batch))
+
+
+def _residual(affine: Affine, params: Params, fitted: Batch, other: Batch) -> float:
+    """The relative residual at one setting, on other points than the output weights were fitted to.
+
+    Every term's rows are divided by how strongly they respond to the weights, as in training.
+    """
+    constant, matrix = affine(params, fitted)
+    size = {name: float(np.linalg.norm(matrix[name])) or 1.0 for name in matrix}
+
+    def joined(rows: Rows) -> Float[np.ndarray, "n ..."]:
+        return np.concatenate([rows[name] / size[name] for name in size])
+
+    target = -joined(constant)
+    try:  # QR with pivoting: a tenth of the time of singular values
+        weights = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")[0]
+    except (ValueError, np.linalg.LinAlgError):  # not finite
+        return np.inf
+    constant, matrix = affine(params, other)
+    remaining = joined(constant) + joined(matrix) @ weights
+    return float(np.linalg.norm(remaining) / (np.linalg.norm(target) or 1.0))

@@ -1,0 +1,63 @@
+"""Frequency scales by trial: random features tell slow solutions from fast ones."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lcpinn as lc
+from lcpinn.families import Helmholtz
+from lcpinn.network import MLP
+from lcpinn.protocol.trial import tried, worst_residuals
+
+NETWORK = MLP((8, 8), "sine", frequency_scale=5.0)
+
+
+class Saddle(lc.Family):
+    """Δu = 0 with a harmonic polynomial on the sides: as slow as a solution can be."""
+
+    domain = lc.Box(x=(0, 1), y=(0, 1))
+    parameters = lc.Uniform(a=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on()
+    def sides(self, u, x, y, a):
+        return u - a * x * y
+
+
+class Ripple(Saddle):
+    """The same equation beside waves along the sides."""
+
+    @lc.on()
+    def sides(self, u, x, y, a):
+        return u - jnp.sin(4 * a * x) * jnp.sinh(4 * a * y) / jnp.sinh(4 * a)
+
+
+def test_a_slow_solution_gets_slow_units_and_a_fast_one_faster_units():
+    assert tried(Saddle(), NETWORK).frequency_scale <= 2.0
+    assert tried(Ripple(), replace(NETWORK, frequency_scale=1.0)).frequency_scale == 2.0
+
+
+def test_nothing_changes_where_the_given_scale_does_as_well():
+    family = Helmholtz(2)
+    network = lc.protocol.fast(family, seconds=1.0).network
+    assert network.frequency_scale == 5.0
+    assert tried(family, network) is network
+
+
+def test_residuals_are_those_of_the_equation():
+    # A single setting whose solution the units contain, but for rounding: u = a x y is the limit of
+    # slow sines; units that oscillate a hundred times cannot do it.
+    slow, fast = worst_residuals(Saddle(), NETWORK, [1.0, 100.0])
+    assert slow < 1e-8
+    assert fast > 0.1
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_the_same_trial_ends_the_same(scale):
+    one, other = (worst_residuals(Saddle(), NETWORK, [scale]) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
