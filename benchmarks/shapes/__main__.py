@@ -100,12 +100,12 @@ def _measure_sampling(result: Result, out: Path | None) -> None:
 
 
 def _before(given: argparse.Namespace, asked: dict[str, Any]) -> list[Run]:
-    """The runs of the file that is to be resumed."""
+    """The runs of the file that is to be resumed; how many ran at once is no matter."""
     if not given.resume or not given.out.exists():
         return []
     runs = read_json(given.out).get("runs", [])
     for run in runs:
-        if run.get("asked") != asked:
+        if run["asked"]["seconds"] != asked["seconds"]:
             sys.exit(f"{given.out} has runs that were trained with {run.get('asked')}")
     return runs
 
