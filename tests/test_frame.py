@@ -1,5 +1,8 @@
 """Estimates and numerical solutions on shapes: an extension frame against known errors."""
 
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -436,3 +439,35 @@ def test_normals_of_a_box_reach_the_estimate():
     first, second = (spoilt(f, 1e-3, error)(None, np.array([])) for f in (along, by_name))
     assert first.error == pytest.approx(second.error, rel=1e-6)
     assert first.error == pytest.approx(true_error(along, 1e-3, np.array([]), error), rel=0.05)
+
+
+class Sieve(lc.Family):
+    """A plate with sixteen holes that warms up: too many functions, hole by hole and in time."""
+
+    plate = lc.Box(x=(0.0, 4.0), y=(0.0, 4.0))
+    holes = functools.reduce(
+        operator.or_,
+        [lc.Ball(x=0.5 + i % 4, y=0.5 + i // 4, radius=0.2) for i in range(16)],
+    )
+    domain = lc.Box(t=(0.0, 1.0)) * (plate - holes)
+
+    @lc.interior
+    def equation(self, u_t, laplacian_u):
+        return u_t - laplacian_u
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u
+
+    @lc.on(plate | holes)
+    def rims(self, u):
+        return u - 1.0
+
+
+def test_too_many_holes_are_refused_at_once_and_in_words():
+    with pytest.raises(lc.LcpinnError, match=r"sieve: 16 holes take \d+ functions, more than"):
+        lc.solve(Sieve())
+    assert determinacy(Sieve(), observations=False).reason == ""
+    estimate = Estimator(Sieve(), lambda *_: jnp.zeros((1, 1, 1)))(None, np.zeros(0))
+    assert "16 holes take" in estimate.reason
+    assert not np.isfinite(estimate.error)

@@ -21,7 +21,7 @@ from lcpinn.sampling import Points
 from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis
+from lcpinn.spectral.frame import Basis, too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import (
     CHUNK,
@@ -124,8 +124,8 @@ class Estimator:
             return _none(f"no estimate in {self.family.domain.dim} dimensions")
         if not self.terms.interior:
             return _none("no equation holds inside of the domain")
-        if self._determinacy.reason:
-            return _none(self._determinacy.reason)
+        if reason := self._too_many_holes or self._determinacy.reason:
+            return _none(reason)
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
             # With one coordinate finer expansions take a moment, too.
@@ -160,6 +160,10 @@ class Estimator:
         few = draws[:DRAWS]
         base = lambda points, orders: mean(points, orders, few)
         return Linearisation(self.terms, setting, base, judged if len(draws) > DRAWS else None)
+
+    @cached_property
+    def _too_many_holes(self) -> str:
+        return too_many_holes(self.family.domain, len(self.family.outputs))
 
     @cached_property
     def _determinacy(self) -> Determinacy:

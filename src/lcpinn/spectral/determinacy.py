@@ -30,7 +30,7 @@ from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis
+from lcpinn.spectral.frame import Basis, too_many_holes
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import faces_of, outflow_sides
@@ -203,6 +203,8 @@ class _Examination:
 
     def result(self) -> Determinacy:
         if self.family.domain.dim not in SIZES or not self.terms.interior:
+            return Determinacy()
+        if too_many_holes(self.family.domain, len(self.family.outputs)):
             return Determinacy()
         try:
             return self._examine()

@@ -25,6 +25,8 @@ from lcpinn.spectral.holes import round_modes, solid_modes
 
 MOST_MODES = 480  # functions of all holes together
 LEAST_DEGREE = 3  # the least of the highest angular frequencies
+MOST_FUNCTIONS = 3000  # of all outputs, of the smallest frame: dense matrices of more take minutes
+LEAST_SIZES = {1: 48, 2: 18, 3: 8}  # functions along each coordinate of the smallest frame
 POWERS = 2  # even powers of |z| to either side; one where there are other coordinates
 REACH = 0.25  # the radius of a hole, beside the distance up to which it has points of its own
 DOUBLINGS = 6  # of the number of candidates for points inside
@@ -164,6 +166,17 @@ def frame_on(region: Region, sizes: Sequence[int], parameters: np.ndarray | None
     while degree > LEAST_DEGREE and Frame(tensor, holes, degree).size - tensor.size > MOST_MODES:
         degree -= 1
     return Frame(tensor, holes, degree)
+
+
+def too_many_holes(domain: Box | Region, outputs: int) -> str:
+    """Why there is no frame for a region, or nothing where there is one."""
+    if isinstance(domain, Box) or domain.dim not in LEAST_SIZES:
+        return ""
+    middle = domain.settings()[len(domain.settings()) // 2]
+    frame = frame_on(domain, (LEAST_SIZES[domain.dim],) * domain.dim, middle)
+    if not isinstance(frame, Frame) or frame.size * outputs <= MOST_FUNCTIONS:
+        return ""
+    return f"{len(frame.holes)} holes take {frame.size * outputs} functions, more than are tried"
 
 
 # -- Where terms hold ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import resized
+from lcpinn.spectral.frame import resized, too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
@@ -114,6 +114,8 @@ def determined(family: Family) -> Determinacy:
         raise LcpinnError(
             f"{family.name} has {family.domain.dim} coordinates; solve takes three at most"
         )
+    if reason := too_many_holes(family.domain, len(family.outputs)):
+        raise LcpinnError(f"{family.name}: {reason}")
     known = determinacy(family, observations=False)
     if known.reason:
         raise LcpinnError(f"{family.name}: {known.reason}")
