@@ -47,6 +47,7 @@ def test_a_slow_solution_gets_slow_units_and_a_fast_one_faster_units():
 def test_nothing_changes_where_the_given_scale_does_as_well():
     family = Helmholtz(2)
     network = lc.protocol.fast(family, seconds=1.0).network
+    assert isinstance(network, MLP)
     assert network.frequency_scale == 5.0
     assert tried(family, network) is network
 

@@ -114,7 +114,7 @@ def _residual(affine: Affine, params: Params, fitted: Batch, other: Batch) -> fl
 
     target = -joined(constant)
     try:  # QR with pivoting: a tenth of the time of singular values
-        weights = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")[0]
+        weights, *_ = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")  # pyright: ignore[reportGeneralTypeIssues]
     except (ValueError, np.linalg.LinAlgError):  # not finite
         return np.inf
     constant, matrix = affine(params, other)
