@@ -29,8 +29,9 @@ from lcpinn.optimiser.acceptance import Acceptance, GainRatio
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.damping import SOLVERS
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.optimiser.linear_model import RowSystem
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
-from lcpinn.rows import check_one_point_per_lambda, rows_and_jacobian, weighted_rows
+from lcpinn.rows import check_one_point_per_lambda, weighted_rows
 from lcpinn.sampling import Batch, Points, Sampling, scatter
 from lcpinn.spec import spec
 from lcpinn.threads import blas_threads
@@ -298,20 +299,20 @@ def _descending(state: GaussNewtonState) -> GaussNewtonState:
 
 def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -> GaussNewtonState:
     """`num` steps on the state's rows; less when the round has stagnated."""
-    problem, batch, scales = setup.problem, state.batch, state.scales
     theta, unravel = ravel_pytree(state.params)
-    scale = equilibrating(problem, scales)
+    scale, solver = equilibrating(setup.problem, state.scales), self.solver_here()
+    system = RowSystem(setup.problem, setup.weighting, unravel, state.batch, scale)
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         theta, damping, _, history, exploring, count = carry
         taken = levenberg_marquardt_step(
-            lambda v: _rows(setup, unravel(v), batch, scales),
-            lambda v: rows_and_jacobian(problem, setup.weighting, unravel, v, batch, scale),
+            system.rows,
+            lambda v: system.linearised(v, solver),
             theta,
             damping,
             self.acceptance,
             num=self.dampings,
-            solver=self.solver_here(),
+            solver=solver,
             radius=self.radius,
             exploring=exploring,
         )
