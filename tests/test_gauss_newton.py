@@ -21,7 +21,7 @@ from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
 from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
-from lcpinn.optimiser.linear_model import RowSystem, Summed, Whole, gram
+from lcpinn.optimiser.linear_model import RowSystem, Whole, gram
 from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo

@@ -29,7 +29,7 @@ def rows_at_once(num_params: int, itemsize: int) -> int:
 
 def map_chunks(function: Callable[[Points], Result], points: Points, size: int) -> Result:
     """A function of points, row by row along the first axis, asked for `size` of them at a time."""
-    num = num_rows(points)
+    num = num_points(points)
     if num <= size:
         return function(points)
     results = jax.lax.map(function, _split(points, size))
@@ -38,7 +38,7 @@ def map_chunks(function: Callable[[Points], Result], points: Points, size: int) 
 
 def sum_chunks(function: Callable[[Points], Result], points: Points, size: int) -> Result:
     """The sum of a function over chunks of `size` points; it adds up over points itself."""
-    if num_rows(points) <= size:
+    if num_points(points) <= size:
         return function(points)
     chunks = _split(points, size)
     one = jax.eval_shape(function, jax.tree.map(lambda a: a[0], chunks))
@@ -50,7 +50,7 @@ def sum_chunks(function: Callable[[Points], Result], points: Points, size: int) 
     return jax.lax.scan(add, zero, chunks)[0]
 
 
-def num_rows(points: Points) -> int:
+def num_points(points: Points) -> int:
     return points.coordinates.shape[0]
 
 
@@ -59,7 +59,7 @@ def padded(points: Points, num: int) -> Points:
 
     Not zero, since a row has the root of its weight as a factor, which may be differentiated.
     """
-    missing = num - num_rows(points)
+    missing = num - num_points(points)
     if missing == 0:
         return points
     longer = jax.tree.map(lambda a: _repeat_last(a, missing), points)
@@ -70,8 +70,8 @@ def padded(points: Points, num: int) -> Points:
 
 def _split(points: Points, size: int) -> Points:
     """Equal chunks of at most `size`, along a new first axis."""
-    count = -(-num_rows(points) // size)
-    equal = -(-num_rows(points) // count)
+    count = -(-num_points(points) // size)
+    equal = -(-num_points(points) // count)
     full = padded(points, count * equal)
     return jax.tree.map(lambda a: a.reshape(count, equal, *a.shape[1:]), full)
 

@@ -19,7 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from lcpinn.chunks import map_chunks, num_rows, rows_at_once
+from lcpinn.chunks import map_chunks, num_points, rows_at_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
@@ -251,7 +251,7 @@ def weighted_rows(
         return problem.row_blocks(residuals, weights, part, scale)
 
     size = _rows_at_once(params)
-    if all(num_rows(points) <= size for points in batch.values()):
+    if all(num_points(points) <= size for points in batch.values()):
         by_term = blocks(batch)
     else:
         by_term = {}

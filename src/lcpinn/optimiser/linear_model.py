@@ -3,20 +3,24 @@
 `Whole` holds the Jacobian J, (n, p). `Summed` never does: a sum over rows makes it again chunk by
 chunk, so that memory follows p² and not n p, and products with vectors are forward and reverse
 passes. QR, and steps from sample space, need the matrix itself; everything else is asked of either.
+On several devices each sums over its own rows, and one all-reduce brings the sums together; what is
+made of them, the factorisation first of all, every device makes for itself.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
-from lcpinn.chunks import rows_at_once, sum_chunks
+from lcpinn.chunks import num_points, padded, rows_at_once, sum_chunks
+from lcpinn.devices import ROWS
 from lcpinn.network.contract import Params
 from lcpinn.rows import (
     Problem,
@@ -128,33 +132,48 @@ class Summed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowSystem:
-    """The weighted rows of a batch as a function of theta, to be linearised."""
+    """The weighted rows of a batch as a function of theta, to be linearised.
+
+    On a mesh every device has its share of the points of each place. Rows lie device after device
+    then, which no sum over them notices.
+    """
 
     problem: Problem
     weighting: Any
     unravel: Callable[[Array], Params]
     batch: Batch
     scale: Scale | None = None
+    mesh: Mesh | None = None
 
     def rows(self, theta: Array) -> Float[Array, " n"]:
-        params = self.unravel(theta)
-        return weighted_rows(self.problem, self.weighting, params, self.batch, self.scale)
+        return self._on_devices(lambda own: own._rows(theta), PartitionSpec(ROWS))
 
     def linearised(self, theta: Array, solver: str) -> LinearModel:
         """The model that a solver needs: whole where it asks for that, or where that is little."""
         num, at_once = self.num_rows(theta), rows_at_once(theta.size, theta.dtype.itemsize)
-        if solver == "qr" or num < theta.size or num <= at_once:
-            given = (self.problem, self.weighting, self.unravel, theta, self.batch, self.scale)
-            return Whole(*rows_and_jacobian(*given))
+        if solver == "qr" or num < theta.size or (self.mesh is None and num <= at_once):
+            return self._whole(theta)
         return Summed.of(self, theta)
 
     def num_rows(self, theta: Array) -> int:
         components = num_components(self.problem, self.unravel(theta), self.batch)
         where = {name: self.problem.family.terms[name].where for name in components}
-        return sum(len(self.batch[where[n]].coordinates) * c for n, c in components.items())
+        return sum(num_points(self.batch[where[name]]) * c for name, c in components.items())
 
     def total(self, theta: Array, part: Callable[[Array, Array], Part]) -> Part:
-        """Σ part(J, r) over places and chunks of their rows."""
+        """Σ part(J, r) over chunks of rows, and over devices by one all-reduce."""
+        if self.mesh is None:
+            return self._total(theta, part)
+        summed = lambda own: jax.lax.psum(own._total(theta, part), ROWS)
+        return self._on_devices(summed, PartitionSpec())
+
+    # The same of the rows of one device.
+
+    def _rows(self, theta: Array) -> Array:
+        params = self.unravel(theta)
+        return weighted_rows(self.problem, self.weighting, params, self.batch, self.scale)
+
+    def _total(self, theta: Array, part: Callable[[Array, Array], Part]) -> Part:
         size, sums = rows_at_once(theta.size, theta.dtype.itemsize), []
         for where, points in self.batch.items():
             place = place_jacobian(self.problem, self.weighting, self.unravel, where, self.scale)
@@ -165,6 +184,32 @@ class RowSystem:
 
             sums.append(sum_chunks(of_chunk, points, size))
         return jax.tree.map(lambda *of_places: sum(of_places), *sums)
+
+    def _whole(self, theta: Array) -> Whole:
+        def jacobian(own: RowSystem) -> Whole:
+            given = (own.problem, own.weighting, own.unravel, theta, own.batch, own.scale)
+            return Whole(*rows_and_jacobian(*given))
+
+        model = self._on_devices(jacobian, PartitionSpec(ROWS))
+        if self.mesh is None:
+            return model
+        everywhere = NamedSharding(self.mesh, PartitionSpec())
+        return jax.lax.with_sharding_constraint(model, everywhere)
+
+    def _on_devices(self, function: Callable[[RowSystem], Part], out: PartitionSpec) -> Part:
+        """A function of the rows that a device has, asked on each of them."""
+        if self.mesh is None:
+            return function(self)
+        num = self.mesh.size
+        even = {
+            where: padded(points, -(-num_points(points) // num) * num)
+            for where, points in self.batch.items()
+        }
+        own = lambda batch: function(replace(self, batch=batch, mesh=None))
+        # Sums over chunks begin with zeros, of which nothing says that they differ by device.
+        return jax.shard_map(
+            own, mesh=self.mesh, in_specs=PartitionSpec(ROWS), out_specs=out, check_vma=False
+        )(even)
 
 
 def gram(matrix: Array, blocks: int = 4) -> Array:

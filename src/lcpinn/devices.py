@@ -1,0 +1,183 @@
+"""One training on many devices and processes: which of them, what each gets, what they agree on.
+
+Rows are what is divided. A mesh has one axis, `ROWS`; points of a batch are constrained to be
+spread along it, parameters and states are on every device, and the compiler makes sums over points
+of what every device has (Gauss-Newton's J'J is summed explicitly, see optimiser/linear_model.py).
+Several processes run the same program; where one would decide by its own clock, the first decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+
+from lcpinn.errors import LcpinnError
+from lcpinn.sampling import Batch, Points
+
+ROWS = "rows"
+HEARTBEAT = 20  # seconds without a sign of life after which a process is taken to be gone
+PATIENCE = 3600  # seconds that processes wait for the first one to report
+
+# -- Processes -----------------------------------------------------------------------------------
+
+
+def join_processes(
+    coordinator: str | None = None, processes: int | None = None, process: int | None = None
+) -> None:
+    """Make this process one of several, before anything is computed.
+
+    What is not given is found out by JAX from Slurm, MPI or Kubernetes.
+    """
+    given = (coordinator, processes, process)
+    if any(value is not None for value in given) and None in given:
+        raise LcpinnError("--coordinator, --processes and --process belong together")
+    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
+        raise LcpinnError(f"the coordinator {coordinator!r} has no port: HOST:PORT")
+    if processes is not None and not 0 <= (process or 0) < processes:
+        raise LcpinnError(f"processes count from 0 to {processes - 1}; this one is {process}")
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            processes,
+            process,
+            heartbeat_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=PATIENCE,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise LcpinnError(f"cannot join the other processes: {reason}") from None
+
+
+def is_first() -> bool:
+    """Whether this process is the one that reports and writes."""
+    return jax.process_index() == 0
+
+
+def alone() -> bool:
+    return jax.process_count() == 1
+
+
+@contextlib.contextmanager
+def noticing_lost_processes() -> Iterator[None]:
+    """What a collective operation says when another process is gone, in one line."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if alone():
+            raise
+        reason = str(error).strip().splitlines()[0][:160]
+        raise LostProcessError(
+            f"process {jax.process_index()} of {jax.process_count()} lost another one: "
+            f"go on from the checkpoint with --resume, on as many as there are ({reason})"
+        ) from None
+
+
+class LostProcessError(LcpinnError):
+    """Another process of a distributed training is gone."""
+
+
+# -- What processes agree on ---------------------------------------------------------------------
+
+
+def agreed(value: float) -> float:
+    """The first process's value."""
+    if alone():
+        return value
+    return float(multihost_utils.broadcast_one_to_all(np.float32(value)))
+
+
+def agreed_data(data: Any) -> Any:
+    """The first process's plain data, as JSON."""
+    if alone():
+        return data
+    text = np.frombuffer(json.dumps(data).encode(), np.uint8)
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(text))))
+    mine = text if is_first() else np.zeros(length, np.uint8)
+    return json.loads(np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes())
+
+
+def agreed_arrays(tree: Any) -> Any:
+    """The first process's arrays, of the same shapes everywhere."""
+    return tree if alone() else multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))
+
+
+# -- Devices -------------------------------------------------------------------------------------
+
+
+def make_mesh(devices: int | None = None) -> Mesh | None:
+    """So many devices of every process: all accelerators by default, and one CPU. None: just one.
+
+    A CPU is one device unless it is divided into several by
+    XLA_FLAGS=--xla_force_host_platform_device_count=N.
+    """
+    local = jax.local_devices()
+    num = devices or (1 if jax.default_backend() == "cpu" else len(local))
+    if not 1 <= num <= len(local):
+        kind = local[0].platform
+        raise LcpinnError(f"{devices} devices were asked for; there are {len(local)} ({kind})")
+    everywhere: list[Any] = []
+    for process in range(jax.process_count()):
+        own = [d for d in jax.devices() if d.process_index == process]
+        everywhere += own[:num]
+    return None if len(everywhere) == 1 else Mesh(np.array(everywhere), (ROWS,))
+
+
+def on_every_device(tree: Any, mesh: Mesh | None) -> Any:
+    """The same arrays on all devices of a mesh; each process brings its own copy."""
+    if mesh is None:
+        return tree
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def put(leaf: Any) -> Array:
+        if isinstance(leaf, jax.core.Tracer) or getattr(leaf, "sharding", None) == sharding:
+            return leaf
+        values = np.asarray(leaf)
+        return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+
+    return jax.tree.map(put, tree)
+
+
+def on_this_device(tree: Any, mesh: Mesh | None) -> Any:
+    """Arrays that are on all devices, as ordinary ones."""
+    return tree if mesh is None else jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), tree)
+
+
+def spread(batch: Batch, mesh: Mesh | None) -> Batch:
+    """The batch with the points of every place divided among the devices (in a traced function).
+
+    Along the points of each lambda or, where those do not divide evenly, along lambda; places where
+    neither does are computed on every device.
+    """
+    if mesh is None:
+        return batch
+    return {where: _spread(points, mesh) for where, points in batch.items()}
+
+
+def _spread(points: Points, mesh: Mesh) -> Points:
+    num_lambda, num = points.coordinates.shape[:2]
+    if num % mesh.size == 0:
+        each = {name: spread_along(1, getattr(points, name), mesh) for name in POINTWISE}
+        return points._replace(**each)
+    if num_lambda % mesh.size == 0:
+        return jax.tree.map(lambda a: spread_along(0, a, mesh), points)
+    return points
+
+
+POINTWISE = ("coordinates", "quadrature", "observed", "normals")  # (l, n, ...)
+
+
+def spread_along(axis: int, array: Array | None, mesh: Mesh | None) -> Any:
+    """An array divided among the devices along an axis that their number divides."""
+    if array is None or mesh is None or array.shape[axis] % mesh.size:
+        return array
+    names = PartitionSpec(*(None,) * axis, ROWS)
+    return jax.lax.with_sharding_constraint(array, NamedSharding(mesh, names))
