@@ -59,16 +59,16 @@ def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -
     at_once = rows_at_once(theta.size, theta.dtype.itemsize)
     for where, terms in family.groups.items():
         place = place_jacobian(problem, weighting, unravel, where, scale)
-        parts = [sizes[t.name] for t in terms]
-        respond = lambda points, place=place, parts=parts: _responses(place(theta, points)[1], parts)
+        parts = tuple(sizes[t.name] for t in terms)
+        respond = lambda at, place=place, parts=parts: _responses(place(theta, at)[1], parts)
         responses = map_chunks(respond, evenly[where], at_once)
         for term, response in zip(terms, responses, strict=True):
             scales[term.name] = _fit(_features(problem, batch[where]), response)
     return scales
 
 
-def _responses(jacobian: Float[Array, "l c p"], sizes: list[int]) -> list[Float[Array, " l"]]:
-    """The mean square of a row's derivatives, for terms with so many components each."""
+def _responses(jacobian: Float[Array, "l c p"], sizes: tuple[int, ...]) -> list[Array]:
+    """The mean square (l,) of a row's derivatives, for terms with so many components each."""
     blocks = jnp.split(jacobian, list(itertools.accumulate(sizes))[:-1], axis=1)
     return [jnp.sum(b**2, axis=(1, 2)) / n for b, n in zip(blocks, sizes, strict=True)]
 

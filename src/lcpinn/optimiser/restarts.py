@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.certificate import Estimate, worst_case
-from lcpinn.devices import agreed
+from lcpinn.devices import agreed, on_this_device
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
@@ -83,6 +83,8 @@ class Restarts(Phase):
         draws = [jax.jit(problem.init) for problem in self._problems(setup.problem)]
         watch = None if self.tolerance is None else Watch(setup.problem, self.tolerance)
         judge = worst_case(setup.problem) if watch is None else watch.estimate
+        if judge is not None and setup.mesh is not None:
+            judge = lambda params, estimate=judge: estimate(on_this_device(params, setup.mesh))
         infinite = jnp.asarray(np.inf, setup.problem.dtype)
         unmarked = {
             "mark_step": jnp.zeros((), jnp.int32),
@@ -111,7 +113,7 @@ class Restarts(Phase):
             after, info = inner.advance(state.inner)
             state = state._replace(inner=after, step=state.step + (int(after.step) - before))
             over = inner.stopped(after, info) is not None
-            if watch is not None and agreed(watch.reached(after, over)):
+            if watch is not None and agreed(watch.reached(on_this_device(after, setup.mesh), over)):
                 return _solved(state, agreed(watch.error)), {**info, "start": self._tried(state)}
             state, stagnates = self._watch(state, info)
             if self._trying(state) and (over or int(after.step) >= self.trial):
