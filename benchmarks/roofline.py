@@ -210,10 +210,11 @@ def _largest_use() -> int:
     return stats.get("peak_bytes_in_use", of_process)
 
 
+JTJ = "J'J s"
 HEAD = (
-    f"{'P':>7}{'N':>9}{'J`J s':>10}{'of peak':>9}{'Cholesky s':>12}{'of peak':>9}{'step s':>10}"
+    f"{'P':>7}{'N':>9}{JTJ:>10}{'of peak':>9}{'Cholesky s':>12}{'of peak':>9}{'step s':>10}"
     f"{'step GB':>9}{'used GB':>9}{'J would be':>12}"
-).replace("`", "'")
+)
 
 
 def row(size: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 from lcpinn.files import write_json
 
 PARAMETERS, ROWS, REPEATS = 1000, 8000, 3
+JTJ = "J'J s"
 LIMIT = 600  # seconds that a process may take
 # What a link carries in one direction, in bytes a second, by the vendor's data sheets: NVLink 4 to
 # each of eight GPUs in a host, and one port of 400 Gbit/s to each GPU between hosts.
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "weak": [],
     }
     for kind in ("strong", "weak"):
-        print(f"{kind} scaling\n{'devices':>8}{'P':>7}{'N':>9}{'J`J s':>9}{'step s':>9}")
+        print(f"{kind} scaling\n{'devices':>8}{'P':>7}{'N':>9}{JTJ:>9}{'step s':>9}")
         for num in map(int, given.devices.split(",")):
             rows = given.rows * (num if kind == "weak" else 1)
             size = _in_a_process(num, given.parameters, rows, given.repeats)

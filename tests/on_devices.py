@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from toy import Decay, Oscillator
 import lcpinn as lc
 from lcpinn.devices import join_processes, make_mesh
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import GaussNewton
+from lcpinn.optimiser import LBFGS, Adam, GaussNewton
 from lcpinn.optimiser.linear_model import RowSystem, Summed
 from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
@@ -45,6 +46,21 @@ def protocol() -> Protocol:
     held_out = Sampling(64, 8, 1, "collocation", seed=1009)
     return Protocol(
         "small", NETWORK, Fixed({}), (phase,), sampling=None, held_out=held_out, dtype="float64"
+    )
+
+
+def pinn(family: lc.Family, at: dict[str, float]) -> Protocol:
+    """Adam and L-BFGS on 16 points inside, which four devices share, and two that they do not."""
+    made = lc.protocol.pinn(family, at=at)
+    small = {"interior": 16, "face": 2}
+    return replace(
+        made,
+        network=NETWORK,
+        phases=(Adam(steps=15, rate=1e-2, block=5), LBFGS(steps=6, block=3)),
+        sampling=replace(made.sampling or Sampling(), **small),
+        quadrature=replace(made.quadrature, **small),
+        held_out=Sampling(16, 2, 1, "sobol", seed=1009),
+        dtype="float64",
     )
 
 
@@ -92,15 +108,11 @@ def four(directory: Path) -> dict[str, object]:
     with contextlib.suppress(Interrupted):
         train(Oscillator(), protocol(), devices=4, **run)
     resumed = train(Oscillator(), protocol(), devices=2, resume=True, **run)
-    first_order = [flat(train(Decay(), lc.protocol.smoke(Decay()), devices=n)) for n in (1, 4)]
-    settings = [{"k": 0.6}, {"k": 1.1}, {"k": 1.7}]
-    pinn = lambda family, at: lc.protocol.smoke(family, at=at)
-    batches = [
-        np.concatenate(
-            [flat(s) for s in lc.retrain(Decay(), pinn, settings, progress=False, devices=n)]
-        )
-        for n in (1, 4)
-    ]
+    setting, *others = [{"k": 1.1}, {"k": 0.6}, {"k": 1.7}]
+    first_order = [flat(train(Decay(), pinn(Decay(), setting), devices=n)) for n in (1, 4)]
+    batch = lc.retrain(Decay(), pinn, [setting, *others], progress=False, devices=4)
+    batches = first_order[0], flat(batch[0])
+    assert [s.protocol.at for s in batch] == [setting, *others]
     return {
         "gauss_newton": gap(alone, flat(resumed)),
         "first_order": gap(*first_order),
@@ -142,7 +154,7 @@ def model_of_rows() -> dict[str, object]:
 
 
 def process(index: int, port: int, directory: Path) -> dict[str, object]:
-    from lcpinn.cli.train import ending_if_lost
+    from lcpinn.cli.train import ending_at_once
 
     join_processes(f"127.0.0.1:{port}", 2, index)
     solution = train(Oscillator(), protocol(), devices=2)
@@ -151,7 +163,7 @@ def process(index: int, port: int, directory: Path) -> dict[str, object]:
     print(json.dumps({"digest": digest, "devices": len(jax.devices())}), flush=True)
     if index == 1:
         interrupting(KILLED, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    with ending_if_lost():
+    with ending_at_once():
         train(Oscillator(), protocol(), devices=2, out=directory / "run", checkpoint_every=0.0)
     return {"survived": True}
 

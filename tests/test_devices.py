@@ -52,8 +52,8 @@ def test_four_devices_give_the_result_of_one(tmp_path):
     (told,) = answers(out)
     assert told["model"] < 1e-12
     assert told["gauss_newton"] < 1e-8  # eight steps, each with a system of condition 1e8
-    assert told["first_order"] < 1e-3  # seventy steps in single precision
-    assert told["retrained"] < 1e-3
+    assert told["first_order"] < 1e-10
+    assert told["retrained"] < 1e-10
     assert len(told["shards"]) == 4
     assert len(set(told["shards"])) == 1
     assert 4 * told["shards"][0] < 150 + 2 * 7 + 3 * 4  # at most three rows more at every place
@@ -150,7 +150,7 @@ def test_the_kubernetes_example_numbers_its_pods(monkeypatch):
     assert given["--process"] == "$JOB_COMPLETION_INDEX"
     assert f"completions: {given['--processes']}\n" in text
     assert given["--coordinator"] == "lcpinn-0.lcpinn:1234"  # pod 0 of the Job in the service
-    assert text.count("name: lcpinn\n") == 2
+    assert text.count("\n  name: lcpinn\n") == 2
     assert "subdomain: lcpinn\n" in text
     asked = []
     monkeypatch.setattr(jax.distributed, "initialize", lambda *a, **k: asked.append((a, k)))

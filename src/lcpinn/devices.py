@@ -88,6 +88,7 @@ class LostProcessError(LcpinnError):
 # -- What processes agree on ---------------------------------------------------------------------
 
 
+@noticing_lost_processes()
 def agreed(value: float) -> float:
     """The first process's value."""
     if alone():
@@ -95,6 +96,7 @@ def agreed(value: float) -> float:
     return float(multihost_utils.broadcast_one_to_all(np.float32(value)))
 
 
+@noticing_lost_processes()
 def agreed_data(data: Any) -> Any:
     """The first process's plain data, as JSON."""
     if alone():
@@ -105,6 +107,7 @@ def agreed_data(data: Any) -> Any:
     return json.loads(np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes())
 
 
+@noticing_lost_processes()
 def agreed_arrays(tree: Any) -> Any:
     """The first process's arrays, of the same shapes everywhere."""
     return tree if alone() else multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))

@@ -11,9 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array
 
 from lcpinn import protocol as protocols
 from lcpinn.devices import (
@@ -148,7 +146,11 @@ def make_setup(family: Family, protocol: Protocol, mesh: Mesh | None = None) -> 
 
 def _shared(protocol: Protocol) -> Protocol:
     """The first process's protocol: what each made may depend on how long that took."""
-    return protocol if alone() else from_plain(agreed_data(to_plain(protocol)))
+    if alone():
+        return protocol
+    if protocol.network.shapes_vary:
+        raise LcpinnError(f"{protocol.name} solves without rows to divide: run it in one process")
+    return from_plain(agreed_data(to_plain(protocol)))
 
 
 @contextlib.contextmanager
@@ -183,7 +185,8 @@ class _Training:
         self.setup, self.protocol = make_setup(family, protocol, mesh), protocol
         self.directory, self.shown = directory, shown
         self.key = on_every_device(jax.random.PRNGKey(seed), mesh)
-        self.params: Params = self.setup.jit(self.setup.problem.init)(self._key(0))
+        first = jax.random.fold_in(self.key, 0)
+        self.params: Params = self.setup.jit(self.setup.problem.init)(first)
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
@@ -200,7 +203,7 @@ class _Training:
         for phase in range(self.phase, len(self.protocol.phases)):
             self.phase = phase
             stage: Stage = self.protocol.phases[phase].build(self.setup)
-            state = stage.init(self.params, self._key(phase + 1))
+            state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
             if position is not None:
                 if restored is not None:
                     state = restored[1](state, self.protocol.network.shapes_vary)
@@ -208,9 +211,6 @@ class _Training:
             self.params = self._through(stage, on_every_device(state, self.setup.mesh))
         self.params = on_this_device(self.params, self.setup.mesh)
         return self
-
-    def _key(self, number: int) -> Array:
-        return self.setup.jit(jax.random.fold_in)(self.key, np.asarray(number, np.uint32))
 
     def _through(self, stage: Stage, state: Any) -> Params:
         """Run one stage to its end."""
@@ -253,5 +253,6 @@ class _Training:
             "phases": phases,
             "stopped": self.stopped,
             "seconds": self.seconds,
+            **({} if self.setup.mesh is None else {"devices": self.setup.mesh.size}),
             **self.facts,
         }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import sys
 import textwrap
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -127,7 +129,7 @@ def train(
     lcpinn train helmholtz-3d --distributed              srun: one for each node
     """
     asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out, devices)
-    with blaming(family), ending_if_lost():
+    with ending_at_once(), blaming(family):
         if distributed or (coordinator, processes, process) != (None, None, None):
             from lcpinn.devices import join_processes
 
@@ -185,15 +187,25 @@ class _Asked(NamedTuple):
 
 
 @contextlib.contextmanager
-def ending_if_lost() -> Iterator[None]:
-    """A process that lost another one ends at once: leaving in order would wait for that one."""
-    from lcpinn.devices import LostProcessError
+def ending_at_once() -> Iterator[None]:
+    """One of several processes that fails ends on the spot, so that the others notice.
+
+    Leaving in order, it would wait for them, and they for it.
+    """
+    from lcpinn.devices import LostProcessError, alone
 
     try:
         yield
-    except LostProcessError as error:
-        say(str(error))
-        os._exit(3)
+    except BaseException as error:
+        code = getattr(error, "exit_code", 2)
+        if alone() or code < 2:
+            raise
+        if isinstance(error, LcpinnError):
+            say(str(error))
+        elif not isinstance(error, typer.Exit):
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(3 if isinstance(error, LostProcessError) else code)
 
 
 def _train_one(
