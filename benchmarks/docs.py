@@ -247,7 +247,7 @@ TEN_MILLION, GPUS = 10_000_000, (1, 8, 64)
 
 def distributed(text: str) -> str:
     """docs/distributed.md with what is measured: sizes, scaling, and the model of many GPUs."""
-    measured = {name: _measured(name) for name in ("roofline-cpu", "roofline-h200", "scaling-cpu")}
+    measured = {name: _record(name) for name in ("roofline-cpu", "roofline-h200", "scaling-cpu")}
     for mark, make, needed in (
         ("sizes", sizes_beside_peak, ("roofline-cpu", "roofline-h200")),
         ("scaling", scaling_on_cores, ("scaling-cpu",)),
@@ -258,7 +258,7 @@ def distributed(text: str) -> str:
     return text
 
 
-def _measured(name: str) -> dict[str, Any] | None:
+def _record(name: str) -> dict[str, Any] | None:
     path = ROOT / "results" / f"{name}.json"
     return read_json(path) if path.exists() else None
 

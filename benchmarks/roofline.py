@@ -15,6 +15,7 @@ the process's; where J were held, N P numbers alone would come on top.
 
 from __future__ import annotations
 
+import bisect
 import resource
 import statistics
 import time
@@ -117,14 +118,12 @@ def setup_of(parameters: int) -> Setup:
         network = replace(protocol.network, widths=(width,) * 3)
         return make_setup(family, replace(protocol, network=network))
 
-    def gap(width: int) -> int:
+    def count(width: int) -> int:
         shapes = jax.eval_shape(of_width(width).problem.init, jax.random.PRNGKey(SEED))
-        return abs(sum(leaf.size for leaf in jax.tree.leaves(shapes)) - parameters)
+        return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
-    width = 2
-    while gap(width + 1) < gap(width):
-        width += 1
-    return of_width(width)
+    above = 2 + bisect.bisect_left(range(2, 512), parameters, key=count)
+    return of_width(min(above - 1, above, key=lambda width: abs(count(width) - parameters)))
 
 
 def one_size(

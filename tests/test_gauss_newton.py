@@ -21,7 +21,7 @@ from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
 from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
-from lcpinn.optimiser.linear_model import RowSystem, Whole, gram
+from lcpinn.optimiser.linear_model import RowSystem, Summed, Whole, gram
 from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
@@ -309,7 +309,7 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [Oscillator(), Coupled()], ids=["oscillator", "coupled"])
 def test_sums_over_chunks_are_what_the_whole_jacobian_gives(family, monkeypatch):
-    """30 interior rows in chunks of four, the last of them padded."""
+    """90 points inside, and fewer on the boundary, in chunks of four: the last ones are padded."""
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(90, 7, 1, "collocation"), jnp.float64)
     theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
@@ -333,6 +333,30 @@ def test_sums_over_chunks_are_what_the_whole_jacobian_gives(family, monkeypatch)
     summed = jax.jit(lambda theta: everything(theta))(theta)
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(summed), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["two-level", "cholesky"])
+def test_a_step_over_chunks_is_the_step(solver, monkeypatch):
+    """With a damping so small that two levels are needed, and corrected to second order."""
+    problem = Problem(Oscillator(), MLP((4, 4), "sine", FiLM(0, 2)), jnp.float64)
+    batch = fixed(problem.family, Sampling(90, 7, 1, "collocation"), jnp.float64)
+    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    system = RowSystem(problem, Fixed({}), unravel, batch)
+
+    def step():
+        model = partial(system.linearised, solver=solver)
+        given = (system.rows, model, theta, jnp.asarray(1e-6), GainRatio(corrections=2))
+        return jax.jit(lambda: levenberg_marquardt_step(*given, num=3, solver=solver))()
+
+    whole = step()
+    monkeypatch.setitem(chunks.MEMORY, "cpu", 8 * 8 * theta.size * 16)  # sixteen rows at a time
+    assert isinstance(system.linearised(theta, solver), Summed)
+    summed = step()
+    assert not np.array_equal(whole.theta, theta)
+    np.testing.assert_allclose(summed.theta, whole.theta, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(summed.loss, whole.loss, rtol=1e-7)
+    np.testing.assert_allclose(summed.model_loss, whole.model_loss, rtol=1e-7)
 
 
 def test_no_step_leaves_the_trust_region():

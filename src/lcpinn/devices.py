@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
@@ -88,29 +87,31 @@ class LostProcessError(LcpinnError):
 # -- What processes agree on ---------------------------------------------------------------------
 
 
-@noticing_lost_processes()
 def agreed(value: float) -> float:
     """The first process's value."""
-    if alone():
-        return value
-    return float(multihost_utils.broadcast_one_to_all(np.float32(value)))
+    return value if alone() else float(_from_the_first(np.float32(value)))
 
 
-@noticing_lost_processes()
 def agreed_data(data: Any) -> Any:
     """The first process's plain data, as JSON."""
     if alone():
         return data
     text = np.frombuffer(json.dumps(data).encode(), np.uint8)
-    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(text))))
+    length = int(_from_the_first(np.int32(len(text))))
     mine = text if is_first() else np.zeros(length, np.uint8)
-    return json.loads(np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes())
+    return json.loads(np.asarray(_from_the_first(mine)).tobytes())
+
+
+def agreed_arrays(tree: Any) -> Any:
+    """The first process's arrays, of the same shapes everywhere."""
+    return tree if alone() else _from_the_first(jax.tree.map(np.asarray, tree))
 
 
 @noticing_lost_processes()
-def agreed_arrays(tree: Any) -> Any:
-    """The first process's arrays, of the same shapes everywhere."""
-    return tree if alone() else multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))
+def _from_the_first(tree: Any) -> Any:
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.broadcast_one_to_all(tree)
 
 
 # -- Devices -------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def train(
     with _first_of_all():
         directory.open(resume=resume, overwrite=overwrite)
     if agreed_data(resume and directory.finished()):
-        return load(Path(out or "."), family)
+        return _finished(family, protocol, run, directory)
     begun = time.perf_counter()
     with arithmetic(protocol.dtype), meter(progress) as shown, noticing_lost_processes():
         trained = _Training(family, protocol, seed, directory, shown, mesh).run()
@@ -151,6 +151,22 @@ def _shared(protocol: Protocol) -> Protocol:
     if protocol.network.shapes_vary:
         raise LcpinnError(f"{protocol.name} solves without rows to divide: run it in one process")
     return from_plain(agreed_data(to_plain(protocol)))
+
+
+def _finished(
+    family: Family, protocol: Protocol, run: dict[str, Any], directory: RunDirectory
+) -> Solution:
+    """The solution of a run that is over; the first process has the directory."""
+    if alone():
+        return load(directory.path or Path(), family)
+    with arithmetic(protocol.dtype):
+        if directory.path is None:
+            problem = make_setup(family, protocol).problem
+            like = jax.jit(problem.init)(jax.random.PRNGKey(0))
+            return Solution(family, protocol, agreed_arrays(like), run)
+        solution = load(directory.path, family)
+        agreed_arrays(solution.params)
+    return solution
 
 
 @contextlib.contextmanager
