@@ -253,7 +253,7 @@ def distributed(text: str) -> str:
         ("scaling", scaling_on_cores, ("scaling-cpu",)),
         ("model", modelled_gpus, ("roofline-h200",)),
     ):
-        known = [measured[name] for name in needed if measured[name] is not None]
+        known = [record for name in needed if (record := measured[name]) is not None]
         text = between(text, mark, "\n\n".join(map(make, known)) or "Not measured yet.")
     return text
 

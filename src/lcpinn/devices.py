@@ -142,7 +142,7 @@ def on_every_device(tree: Any, mesh: Mesh | None) -> Any:
     sharding = NamedSharding(mesh, PartitionSpec())
 
     def put(leaf: Any) -> Array:
-        if isinstance(leaf, jax.core.Tracer) or getattr(leaf, "sharding", None) == sharding:
+        if getattr(leaf, "sharding", None) == sharding:
             return leaf
         values = np.asarray(leaf)
         return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
