@@ -106,6 +106,15 @@ def test_what_processes_are_told_is_checked(given, message):
         join_processes(*given)
 
 
+def test_without_a_cluster_nothing_is_guessed(monkeypatch):
+    """JAX asks Slurm, MPI and Kubernetes, of which there is none."""
+    for name in [name for name in os.environ if name.startswith(("SLURM", "OMPI", "KUBERNETES"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)
+    with pytest.raises(LcpinnError, match="no Slurm, MPI or Kubernetes tells of other processes"):
+        join_processes()
+
+
 def test_a_process_alone_agrees_with_itself():
     tree = {"a": np.arange(3)}
     assert agreed(0.1) == 0.1

@@ -52,6 +52,11 @@ def join_processes(
             shutdown_timeout_seconds=PATIENCE,
         )
     except (ValueError, RuntimeError) as error:
+        if coordinator is None:
+            raise LcpinnError(
+                "no Slurm, MPI or Kubernetes tells of other processes: give --coordinator, "
+                f"--processes and --process ({error})"
+            ) from None
         reason = str(error).strip().splitlines()[0]
         raise LcpinnError(f"cannot join the other processes: {reason}") from None
 
@@ -128,6 +133,8 @@ def make_mesh(devices: int | None = None) -> Mesh | None:
     if not 1 <= num <= len(local):
         kind = local[0].platform
         raise LcpinnError(f"{devices} devices were asked for; there are {len(local)} ({kind})")
+    if num != agreed(num):
+        raise LcpinnError(f"every process brings as many devices as the first: here are {num}")
     everywhere: list[Any] = []
     for process in range(jax.process_count()):
         own = [d for d in jax.devices() if d.process_index == process]
