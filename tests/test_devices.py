@@ -20,7 +20,14 @@ from documents import every_block, parses
 from jax._src.clusters import ClusterEnv
 from toy import Oscillator
 
-from lcpinn.devices import agreed, agreed_arrays, agreed_data, join_processes, make_mesh
+from lcpinn.devices import (
+    agreed,
+    agreed_arrays,
+    agreed_data,
+    first_silent,
+    join_processes,
+    make_mesh,
+)
 from lcpinn.errors import LcpinnError
 
 HERE = Path(__file__).parent
@@ -125,6 +132,38 @@ def test_without_a_cluster_nothing_is_guessed(monkeypatch):
     monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)
     with pytest.raises(LcpinnError, match="no Slurm, MPI or Kubernetes tells of other processes"):
         join_processes()
+
+
+class Store:
+    """What processes share, of which the second ends after so many signs of life."""
+
+    def __init__(self, silent_after, ends_after):
+        self.values, self.calls = {}, 0
+        self.silent_after, self.ends_after = silent_after, ends_after
+
+    def key_value_set(self, key, value, allow_overwrite):
+        assert allow_overwrite
+        self.values[key] = value
+
+    def key_value_dir_get(self, prefix):
+        self.calls += 1
+        if self.calls > self.ends_after:
+            raise RuntimeError("the coordinator is gone")
+        self.values["lcpinn/alive/1"] = str(min(self.calls, self.silent_after))
+        return [(key, value) for key, value in self.values.items() if key.startswith(prefix)]
+
+
+def test_a_process_that_falls_silent_is_noticed():
+    store = Store(silent_after=5, ends_after=1000)
+    assert first_silent(store, 0, every=0.01, limit=0.1) == 1
+    assert store.calls > 10
+    assert store.values["lcpinn/alive/0"] == str(store.calls - 1)
+
+
+def test_a_process_that_gives_signs_is_not():
+    store = Store(silent_after=1000, ends_after=30)
+    assert first_silent(store, 0, every=0.01, limit=0.1) is None
+    assert store.calls == 31
 
 
 def test_a_process_alone_agrees_with_itself():

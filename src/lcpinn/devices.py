@@ -9,7 +9,12 @@ Several processes run the same program; where one would decide by its own clock,
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import os
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +28,11 @@ from lcpinn.errors import LcpinnError
 from lcpinn.sampling import Batch, Points
 
 ROWS = "rows"
-HEARTBEAT = 20  # seconds without a sign of life after which a process is taken to be gone
+ALIVE = "lcpinn/alive"
+ADVICE = "go on from the checkpoint with --resume, on as many as there are"
+LOST = 3  # the exit code of a process that lost another one
+BEAT, SILENCE = 5.0, 30.0  # seconds between signs of life, and without one: then it is gone
+HEARTBEAT = 50  # after so many seconds JAX notices by itself, and ends the process less politely
 PATIENCE = 3600  # seconds that processes wait for the first one to report
 
 # -- Processes -----------------------------------------------------------------------------------
@@ -59,6 +68,7 @@ def join_processes(
             ) from None
         reason = str(error).strip().splitlines()[0]
         raise LcpinnError(f"cannot join the other processes: {reason}") from None
+    _watch_others()
 
 
 def is_first() -> bool:
@@ -68,6 +78,54 @@ def is_first() -> bool:
 
 def alone() -> bool:
     return jax.process_count() == 1
+
+
+def _watch_others() -> None:
+    """Watch from a thread that ends this process when another one is silent.
+
+    A broken connection shows in the next collective operation. A host that is frozen or cut off
+    does not: the operation waits for it.
+    """
+    from jax._src import distributed  # the store that processes share has no public name
+
+    known = distributed.global_state
+    if not hasattr(known.client, "key_value_dir_get"):
+        return
+
+    def watch() -> None:
+        silent = first_silent(known.client, known.process_id)
+        if silent is not None:
+            who = f"process {silent} of {known.num_processes}"
+            text = f"lcpinn: {who} has been silent for {SILENCE:.0f} s: {ADVICE}"
+            print(text, file=sys.stderr, flush=True)
+            os._exit(LOST)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def first_silent(
+    client: Any, index: int, every: float = BEAT, limit: float = SILENCE
+) -> int | None:
+    """Give signs of life until another process gives none; None where they can no longer be seen.
+
+    The store of the coordinator has a number for each process, which counts up.
+    """
+    heard: dict[str, tuple[str, float]] = {}
+    for count in itertools.count():
+        try:
+            client.key_value_set(f"{ALIVE}/{index}", str(count), allow_overwrite=True)
+            signs = dict(client.key_value_dir_get(ALIVE))
+        except Exception:  # all is over, or the coordinator is gone: JAX tells that by itself
+            return None
+        now = time.monotonic()
+        for name, sign in signs.items():
+            if name not in heard or heard[name][0] != sign:
+                heard[name] = sign, now
+        silent = [name for name, (_, last) in heard.items() if now - last > limit]
+        if silent:
+            return int(silent[0].rpartition("/")[2])
+        time.sleep(every)
+    return None
 
 
 @contextlib.contextmanager
@@ -81,7 +139,7 @@ def noticing_lost_processes() -> Iterator[None]:
         reason = str(error).strip().splitlines()[0][:160]
         raise LostProcessError(
             f"process {jax.process_index()} of {jax.process_count()} lost another one: "
-            f"go on from the checkpoint with --resume, on as many as there are ({reason})"
+            f"{ADVICE} ({reason})"
         ) from None
 
 

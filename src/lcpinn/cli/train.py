@@ -192,7 +192,7 @@ def ending_at_once() -> Iterator[None]:
 
     Leaving in order, it would wait for them, and they for it.
     """
-    from lcpinn.devices import LostProcessError, alone
+    from lcpinn.devices import LOST, LostProcessError, alone
 
     try:
         yield
@@ -205,7 +205,7 @@ def ending_at_once() -> Iterator[None]:
         elif not isinstance(error, typer.Exit):
             traceback.print_exc()
         sys.stderr.flush()
-        os._exit(3 if isinstance(error, LostProcessError) else code)
+        os._exit(LOST if isinstance(error, LostProcessError) else code)
 
 
 def _train_one(
