@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for num in map(int, given.devices.split(",")):
             rows = given.rows * (num if kind == "weak" else 1)
             size = _in_a_process(num, given.parameters, rows, given.repeats)
+            result["stamp"]["device"] = size.pop("device")  # not the GPU that may be here, too
             result[kind].append(size)
             times = "".join(f"{size['seconds'][name]:9.3f}" for name in ("normal", "step"))
             print(f"{num:8}{size['parameters']:7}{rows:9}{times}", flush=True)
@@ -93,11 +94,12 @@ def _one(num: int, parameters: int, rows: int, repeats: int) -> dict[str, Any]:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:num])
     from benchmarks import roofline
     from lcpinn.devices import make_mesh
+    from lcpinn.machine import device
     from lcpinn.precision import double
 
     with double():
         size = roofline.one_size(roofline.setup_of(parameters), rows, repeats, make_mesh(num))
-    return {"devices": num, **size}
+    return {"device": device(), "devices": num, **size}
 
 
 # -- A model of many GPUs ------------------------------------------------------------------------
