@@ -16,7 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
+from lcpinn.devices import alone, make_mesh, spread_along
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
@@ -43,6 +45,7 @@ def retrain(
     overwrite: bool = False,
     progress: bool = True,
     at_once: int | None = None,
+    devices: int | None = None,
 ) -> list[Solution]:
     """One solution for every setting of the coefficients and every seed, settings outermost.
 
@@ -50,22 +53,29 @@ def retrain(
     on, so that several seeds of `lc.protocol.paper` make a batch too. As many members run at once
     as fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every
     one gets a run directory in there, named after its setting and seed. Its seconds are its share
-    of the batch's. Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
+    of the batch's. Members are divided among `devices` of this machine, as `train` divides rows.
+    Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
     batched.
     """
     made = [make(family, at=setting) if setting else make(family) for setting in settings]
     members = [(protocol, seed) for protocol in made for seed in seeds]
     _check_members(family, members)
+    mesh = make_mesh(devices)
+    if not alone():
+        raise LcpinnError("a batch of trainings runs in one process; several train one network")
     first = members[0][0]
     with arithmetic(first.dtype), meter(progress) as shown:
         setup = make_setup(first.view(family), first)
         _check_phases(first)
         directories = _open(family, members, out, overwrite)
-        size = min(at_once or _room(setup), len(members))
+        num = 1 if mesh is None else mesh.size
+        size = min(at_once or num * _room(setup), len(members))
         solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size]
-            solutions += _Batch(family, setup, part, shown).run()
+            # The last one again, until every device has as many.
+            full = [*part, *part[-1:] * (-len(part) % num)]
+            solutions += _Batch(family, setup, full, shown, mesh).run()[: len(part)]
     for solution, directory in zip(solutions, directories, strict=True):
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
@@ -162,14 +172,20 @@ class _Batch:
     """Members that train together: leaves of their states have the members as first axis."""
 
     def __init__(
-        self, family: Family, setup: Setup, members: Sequence[tuple[Protocol, int]], shown: Meter
+        self,
+        family: Family,
+        setup: Setup,
+        members: Sequence[tuple[Protocol, int]],
+        shown: Meter,
+        mesh: Mesh | None = None,
     ):
         self.family, self.setup, self.members, self.shown = family, setup, members, shown
         priors = [protocol.view(family).parameters for protocol, _ in members]
         # All coefficients are the setup's to hold, or they are drawn and none is.
         values = [[] if prior.free else list(prior.held.values()) for prior in priors]
-        self.coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
-        self.keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
+        coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
+        keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
+        self.coefficients, self.keys = (spread_along(0, a, mesh) for a in (coefficients, keys))
         self.seconds = {"compile": 0.0, "train": 0.0}
         self.stopped: list[list[str]] = [[] for _ in members]
 

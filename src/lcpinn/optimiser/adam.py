@@ -66,7 +66,7 @@ class Adam(Phase):
             loss, terms = jax.tree.map(lambda values: values[last], history)
             return state, {"loss": loss, "terms": terms}
 
-        compiled = jax.jit(run)
+        compiled = setup.jit(run)
 
         def advance(state: AdamState) -> tuple[AdamState, Info]:
             end = min(int(state.step) + self.block, self.steps)
@@ -83,7 +83,7 @@ class Adam(Phase):
             batch = setup.draw(step_key(state.key, state.step))
             return setup.problem.describe_nonfinite(state.params, batch)
 
-        return Stage(self.steps, jax.jit(init), advance, stopped, keep, run, diagnose)
+        return Stage(self.steps, setup.jit(init), advance, stopped, keep, run, diagnose)
 
     @property
     def mappable(self) -> bool:
