@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.stages import Compiled, Lowered
@@ -14,8 +15,7 @@ from jax.stages import Compiled, Lowered
 from lcpinn.cache import cache_directory
 from lcpinn.machine import instruction_set
 
-# Shorter compilations cost less than a file; many small files would cost more than they save.
-MIN_SECONDS = 0.2
+MIN_SECONDS = 0.01  # what compiles faster is not kept: reading it would take as long
 
 
 def enable_cache() -> Path | None:
@@ -36,6 +36,11 @@ def enable_cache() -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
     return directory
+
+
+def for_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` for what runs once, in moments: the compiler would take longer than it saves."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @contextlib.contextmanager

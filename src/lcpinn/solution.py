@@ -144,16 +144,20 @@ class Solution:
             return Verdict(None, None, None, TOLERANCE, f"{name} is for trying things out")
         draws = None if self.family.weights is None else self._draws(None, None)
         with double():
-            start = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
             return judge(
                 self.problem,
                 self.predictor.params,
                 tolerance=tolerance,
                 seconds=seconds,
                 held_out=fixed(self.family, self.protocol.held_out, jnp.float64),
-                start=jax.jit(self.problem.init)(start),
+                start=self._start,
                 draws=draws,
             )
+
+    def _start(self) -> Params:
+        """The parameters that training began with."""
+        key = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
+        return jax.jit(self.problem.init)(key)
 
     def certificate(
         self, settings: int | None = None, tolerance: float | None = None

@@ -123,8 +123,7 @@ class GaussNewton(Phase):
         validated = jax.jit(partial(_validated, setup, held_out))
         clock = Clock(self.seconds)
 
-        def first(params: Params, key: Array) -> GaussNewtonState:
-            scales, loss = measure(params, batch)
+        def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
             infinite = jnp.asarray(jnp.inf, problem.dtype)
             return GaussNewtonState(
                 params=params,
@@ -147,14 +146,20 @@ class GaussNewton(Phase):
         def program() -> Callable[[], Any]:
             """Many steps, compiled in the background from the first call on."""
             key = jax.random.PRNGKey(0)
-            like = jax.eval_shape(first, jax.eval_shape(problem.init, key), key)
+            params = jax.eval_shape(problem.init, key)
+            like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
             steps = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
             return in_background(steps.lower(like, jax.ShapeDtypeStruct((), jnp.int32)))
+
+        @cache
+        def measurement() -> Callable[..., tuple[RowScales, Array]]:
+            params = jax.eval_shape(problem.init, jax.random.PRNGKey(0))
+            return measure.lower(params, batch).compile(_compiled_for_once())
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
             program()
-            return first(params, key)
+            return first(params, key, *measurement()(params, batch))
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
@@ -163,7 +168,7 @@ class GaussNewton(Phase):
             if remaining < self.acceptance.descent:
                 state = _descending(state)
             with blas_threads():
-                state = _timed(program()(), state, min(self.block, round(remaining)))
+                state = _timed(program()(), state, self._block(state, remaining))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             state = validated(state)
@@ -183,6 +188,11 @@ class GaussNewton(Phase):
         """By their number and by the clock; one more in any case."""
         remaining, each = float(self.steps - int(state.step)), float(state.step_seconds)
         return min(remaining, max(clock.remaining() / each, 1.0)) if each else remaining
+
+    def _block(self, state: GaussNewtonState, remaining: float) -> int:
+        """Steps of the next call: one at first, which tells how long it takes."""
+        step = int(state.step)
+        return min(self.block - step % self.block if step else 1, round(remaining))
 
     def _info(self, state: GaussNewtonState, clock: Clock) -> Info:
         info: Info = {
@@ -276,6 +286,12 @@ def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Arr
 def _compiler_options() -> dict[str, Any] | None:
     """Trying out matrix products while compiling takes longer than most trainings would gain."""
     return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
+
+
+def _compiled_for_once() -> dict[str, Any] | None:
+    """What runs once a start is compiled in half of the time, and takes twice as long on a CPU."""
+    on_cpu = jax.default_backend() == "cpu"
+    return {"xla_backend_optimization_level": 0} if on_cpu else _compiler_options()
 
 
 def _timed(

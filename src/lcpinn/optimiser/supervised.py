@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.lazy import optax
 from lcpinn.network.contract import Network, OperatorNetwork, Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.shape import as_face
