@@ -260,9 +260,7 @@ def table(result: dict[str, Any]) -> str:
 def _cells(run: Run, name: str) -> str:
     part = run["parts"].get(name, {})
     programs = int(part.get("compiles", 0))
-    return (
-        f"{part.get('seconds', 0.0):8.2f}{part.get('cpu_seconds', 0.0):8.2f}{programs:12}     "
-    )
+    return f"{part.get('seconds', 0.0):8.2f}{part.get('cpu_seconds', 0.0):8.2f}{programs:12}     "
 
 
 def _total(run: Run) -> str:

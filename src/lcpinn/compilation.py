@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jaxlib.version
 from jax.stages import Compiled, Lowered
 
 from lcpinn.cache import cache_directory
@@ -38,9 +39,24 @@ def enable_cache() -> Path | None:
     return directory
 
 
+def compiler_options(*, once: bool = False) -> dict[str, Any] | None:
+    """How XLA is to compile where its defaults take longer than they save.
+
+    On a CPU by the older of its two code generators: in half of the time, to programs as fast; and
+    what runs `once`, for moments, without optimising it. On an accelerator without trying out
+    matrix products.
+    """
+    if jax.default_backend() != "cpu":
+        return {"xla_gpu_autotune_level": 0}
+    # Later versions have the newer generator alone.
+    older = jaxlib.version.__version_info__ < (0, 11)
+    options: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False} if older else {}
+    return options | ({"xla_backend_optimization_level": 0} if once else {}) or None
+
+
 def for_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`jax.jit` for what runs once, in moments: the compiler would take longer than it saves."""
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    """`jax.jit` for what runs once, in moments."""
+    return jax.jit(function, compiler_options=compiler_options(once=True))
 
 
 @contextlib.contextmanager

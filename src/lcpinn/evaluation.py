@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.certificate import worst_case
+from lcpinn.compilation import for_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import write_json
@@ -196,7 +197,7 @@ def validate(solution: Solution) -> dict[str, Any]:
     with double():
         batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
-        residuals = jax.jit(problem.residuals)(params, batch)
+        residuals = for_once(problem.residuals)(params, batch)
         terms = {name: float(np.sqrt(np.mean(np.square(r)))) for name, r in residuals.items()}
         judge = worst_case(problem)
         estimate = None if judge is None else judge(params)

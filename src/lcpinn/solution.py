@@ -14,6 +14,7 @@ import numpy as np
 
 from lcpinn import arguments
 from lcpinn.certificate import Estimate, Estimator, certificate, of_network
+from lcpinn.compilation import for_once
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Family
 from lcpinn.network.mlp import Params
@@ -157,7 +158,7 @@ class Solution:
     def _start(self) -> Params:
         """The parameters that training began with."""
         key = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
-        return jax.jit(self.problem.init)(key)
+        return for_once(self.problem.init)(key)
 
     def certificate(
         self, settings: int | None = None, tolerance: float | None = None

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from lcpinn import protocol as protocols
+from lcpinn.compilation import for_once
 from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
 from lcpinn.family import Family
@@ -125,7 +126,7 @@ class _Training:
         self.setup, self.protocol = make_setup(family, protocol), protocol
         self.directory, self.shown = directory, shown
         self.key = jax.random.PRNGKey(seed)
-        self.params: Params = jax.jit(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
+        self.params: Params = for_once(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from

@@ -20,7 +20,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from lcpinn.compilation import in_background
+from lcpinn.compilation import compiler_options, in_background
 from lcpinn.domain import redraw
 from lcpinn.equilibration import RowScales, equilibrating, row_scales
 from lcpinn.errors import LcpinnError, check_choice
@@ -119,8 +119,9 @@ class GaussNewton(Phase):
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
         measure = jax.jit(partial(_measure, setup))
-        resampled = jax.jit(partial(_resampled, self, setup))
-        validated = jax.jit(partial(_validated, setup, held_out))
+        options = compiler_options()
+        resampled = jax.jit(partial(_resampled, self, setup), compiler_options=options)
+        validated = jax.jit(partial(_validated, setup, held_out), compiler_options=options)
         clock = Clock(self.seconds)
 
         def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
@@ -148,13 +149,13 @@ class GaussNewton(Phase):
             key = jax.random.PRNGKey(0)
             params = jax.eval_shape(problem.init, key)
             like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
-            steps = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
+            steps = jax.jit(partial(_run, self, setup), compiler_options=options)
             return in_background(steps.lower(like, jax.ShapeDtypeStruct((), jnp.int32)))
 
         @cache
         def measurement() -> Callable[..., tuple[RowScales, Array]]:
             params = jax.eval_shape(problem.init, jax.random.PRNGKey(0))
-            return measure.lower(params, batch).compile(_compiled_for_once())
+            return measure.lower(params, batch).compile(compiler_options(once=True))
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
@@ -281,17 +282,6 @@ def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Arr
     """The rows' scales at a start, and the loss there."""
     scales = row_scales(setup.problem, setup.weighting, params, batch)
     return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
-
-
-def _compiler_options() -> dict[str, Any] | None:
-    """Trying out matrix products while compiling takes longer than most trainings would gain."""
-    return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
-
-
-def _compiled_for_once() -> dict[str, Any] | None:
-    """What runs once a start is compiled in half of the time, and takes twice as long on a CPU."""
-    on_cpu = jax.default_backend() == "cpu"
-    return {"xla_backend_optimization_level": 0} if on_cpu else _compiler_options()
 
 
 def _timed(

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from lcpinn.checks import checked_count, unique
 from lcpinn.errors import LcpinnError
-from lcpinn.precision import ROUNDING, floating
+from lcpinn.precision import ROUNDING, floating, host_or_device
 from lcpinn.prior.base import Prior
 from lcpinn.quadrature import Points, tensor_rule, unit_gauss
 
