@@ -117,7 +117,7 @@ class Coefficients(Prior):
         low, high, log = self._bounds(xp, v.dtype)
         slack = ROUNDING * xp.maximum(xp.abs(low), xp.abs(high))
         below = xp.where(log, ROUNDING * low, slack)
-        return xp.all((v >= low - below) & (v <= high + slack), axis=-1)
+        return xp.asarray(xp.all((v >= low - below) & (v <= high + slack), axis=-1))
 
     def quadrature(self, num: int) -> tuple[Points, Float[np.ndarray, " num"]]:
         """Tensor Gauss-Legendre in the prior's measure, num nodes per coefficient that varies."""

@@ -44,7 +44,8 @@ class Weights(Prior):
         """Which weights lie in the prior's support, up to rounding."""
         w, xp = host_or_device(values)
         low = self._low * (1 - ROUNDING) if self._low else -ROUNDING
-        return xp.all((w >= low) & (w <= 1 + ROUNDING), axis=-1) & self._on_support(w)
+        within = xp.all((w >= low) & (w <= 1 + ROUNDING), axis=-1)
+        return xp.asarray(within & self._on_support(w))
 
     def to_json(self) -> dict[str, Any]:
         """The prior as plain JSON."""
