@@ -152,15 +152,19 @@ class GaussNewton(Phase):
             steps = jax.jit(partial(_run, self, setup), compiler_options=options)
             return in_background(steps.lower(like, jax.ShapeDtypeStruct((), jnp.int32)))
 
-        @cache
-        def measurement() -> Callable[..., tuple[RowScales, Array]]:
-            params = jax.eval_shape(problem.init, jax.random.PRNGKey(0))
-            return measure.lower(params, batch).compile(compiler_options(once=True))
+        programs: dict[str, Any] = {}
+
+        def measured(params: Params) -> tuple[RowScales, Array]:
+            """The scales and the loss, by the trace that the shapes of `program` come from."""
+            if "measure" not in programs:
+                lowered = measure.lower(params, batch)
+                programs["measure"] = lowered.compile(compiler_options(once=True))
+            return programs["measure"](params, batch)
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
             program()
-            return first(params, key, *measurement()(params, batch))
+            return first(params, key, *measured(params))
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
