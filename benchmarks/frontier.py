@@ -59,7 +59,7 @@ RIVALS = {"deepxde": SCRIPTS / "deepxde_helmholtz.py", "scimba": SCRIPTS / "scim
 RIVALS_ON = "helmholtz-1d"
 
 CALLS = 25  # compiled calls in the paper's Adam phase: each one may become a point
-MOST = 14  # points that are evaluated of one curve
+MOST = 28  # points that are evaluated of one curve
 OURS = ("fast", "interpolant", "paper")
 LABELS = {
     "fast": "lcpinn, fast",
