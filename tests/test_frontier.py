@@ -9,10 +9,13 @@ import pytest
 from toy import of_kind
 
 from benchmarks import frontier
+from benchmarks.course import UNSEEN, error_of
 from benchmarks.frontier import Cost, Snapshot
+from lcpinn.evaluation import true_errors
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.optimiser import LBFGS, Adam
-from lcpinn.protocol import smoke
+from lcpinn.protocol import interpolant, smoke
+from lcpinn.protocol.shrink import shrunk
 from lcpinn.training import train
 
 
@@ -113,6 +116,18 @@ def test_a_missing_environment_is_named(tmp_path):
     found = frontier.compete("helmholtz-1d", "scimba", given)
     assert "--install-rivals" in found["unavailable"]
     assert frontier.summary(found).startswith("unavailable: no ")
+
+
+@pytest.mark.slow
+def test_an_interpolant_is_compared_between_its_nodes():
+    """At settings of the grid that it has solved there is nothing to see."""
+    family = Helmholtz(1)
+    protocol = shrunk(interpolant(family))
+    solution = train(family, protocol, progress=False, report=False)
+    unseen = true_errors(solution, family.parameters.sobol(UNSEEN, seed=13))
+    error = error_of(protocol.view(family), protocol)(solution.params)
+    assert error == pytest.approx(max(unseen), rel=1e-9)
+    assert error > solution.evaluate()["mean"]
 
 
 # The file.

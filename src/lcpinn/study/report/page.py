@@ -215,7 +215,8 @@ def _amortisation(study: Study, folder: str) -> Lines:
         "paper gives K* against one baseline for each family; its other values here follow from "
         "its minutes. The solver with interpolation (`--protocol interpolant`) is no network: it "
         "solves the equation at nodes of its coefficients, once for all settings, so that A(K) is "
-        "T(solver) / T(LC-PINN) for every K.",
+        "T(solver) / T(LC-PINN) for every K. Some settings of a grid are such nodes: its error is "
+        "the largest over λ, where the others' are means over the grid.",
         "",
     ]
     lines += _inconsistencies(study)
