@@ -254,7 +254,7 @@ def _median_times(reached: list[dict[str, float | None]]) -> dict[str, float | N
     """The median over seeds of the seconds to each level; None where half of them stay above."""
     levels = reached[0] if reached else {}
     medians = {
-        level: statistics.median(math.inf if r[level] is None else r[level] for r in reached)
+        level: statistics.median(math.inf if (s := r[level]) is None else s for r in reached)
         for level in levels
     }
     return {level: s if math.isfinite(s) else None for level, s in medians.items()}

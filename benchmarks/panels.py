@@ -67,9 +67,10 @@ def name_points(
     To be called when everything is drawn: positions are those on the page, and the layout is fixed
     from here on. A name that had to go far is tied to its point by a line.
     """
-    figure = axis.figure
+    figure = axis.get_figure(root=True)
+    assert isinstance(figure, Figure)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # pyright: ignore[reportAttributeAccessIssue]
+    figure.set_layout_engine("none")
     to_points = 72 / figure.dpi
     on_page = {n: axis.transData.transform(p) * to_points for n, p in points.items()}
     dots = [*on_page.values(), *(axis.transData.transform(p) * to_points for p in others)]
