@@ -125,6 +125,7 @@ def test_an_interpolant_is_compared_between_its_nodes():
     protocol = shrunk(interpolant(family))
     solution = train(family, protocol, progress=False, report=False)
     unseen = true_errors(solution, family.parameters.sobol(UNSEEN, seed=13))
+    assert unseen is not None
     error = error_of(protocol.view(family), protocol)(solution.params)
     assert error == pytest.approx(max(unseen), rel=1e-9)
     assert error > solution.evaluate()["mean"]
