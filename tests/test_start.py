@@ -39,6 +39,24 @@ def test_help_loads_neither_jax_nor_matplotlib():
     assert found["loaded"] == []
 
 
+def test_a_training_begins_without_what_it_may_never_need():
+    """SciPy's parts, optax and Matplotlib wait for who asks: together they take longer than JAX."""
+    program = """
+import json, sys
+import lcpinn as lc
+from lcpinn.families import built
+
+family = built("helmholtz-1d")
+protocol = lc.protocol.fast(family, seconds=1.0)
+lc.train
+print(json.dumps([name for name in sys.modules if name.partition(".")[0] in %r]))
+"""
+    loaded = json.loads(python(program % (("matplotlib", "optax", "scipy"),)))
+    heavy = ("linalg", "sparse", "special", "stats", "interpolate", "optimize", "integrate")
+    assert not {"matplotlib", "optax", *(f"scipy.{name}" for name in heavy)} & set(loaded)
+    assert "scipy" in loaded  # itself it loads its parts when they are used
+
+
 def test_names_are_loaded_when_they_are_used():
     program = "import sys, lcpinn; before = 'jax' in sys.modules; lcpinn.Box; "
     assert python(program + "print(before, 'jax' in sys.modules)").split() == ["False", "True"]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box
 from lcpinn.family import Family
 from lcpinn.jet import Orders
@@ -94,7 +95,7 @@ class Estimator:
         resolution: Callable[[Any], tuple[int, ...] | None] = lambda params: None,
     ):
         self.family, self.terms, self._resolution = family, linearised(family), resolution
-        self._jet = jax.jit(jet, static_argnums=4)
+        self._jet = jax.jit(jet, static_argnums=4, compiler_options=compiler_options())
         self._expansions: dict[tuple[int, ...], Expansion] = {}
 
     def __call__(

@@ -54,13 +54,14 @@ def fast(
     family = family.at(**setting)
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
-    began = time.perf_counter()
     choice = chosen(family, size_of(family), tolerance, seconds)
-    network = _network(family, choice, exponential=tolerance is not None)
+    network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
     if network.activation == "sine" and can_be_tried(family):
+        began = time.perf_counter()
         network = tried(family, network)
+        spent += time.perf_counter() - began
     if seconds is not None:
-        seconds = max(seconds - (time.perf_counter() - began), 1.0)
+        seconds = max(seconds - spent, 1.0)
     return Protocol(
         name="fast",
         network=network,

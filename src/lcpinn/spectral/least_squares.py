@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs, lstsq
+import scipy
 
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
@@ -93,7 +93,9 @@ def least_squares(
     if len(column) > PIVOTED and cutoff is None:
         coefficients = _without_pivoting(matrix / column, target)
     if coefficients is None:
-        solved = lstsq(*_triangular(matrix / column, target), cond=cutoff, lapack_driver="gelsy")
+        solved = scipy.linalg.lstsq(
+            *_triangular(matrix / column, target), cond=cutoff, lapack_driver="gelsy"
+        )
         assert solved is not None
         coefficients = np.asarray(solved[0])
     coefficients = coefficients / column
@@ -118,7 +120,7 @@ def _without_pivoting(matrix: np.ndarray, target: np.ndarray) -> np.ndarray | No
     """The solution of a matrix of full rank, several times as fast; None where it is not."""
     if len(matrix) < matrix.shape[1]:
         return None
-    gels, workspace = get_lapack_funcs(("gels", "gels_lwork"), (matrix,))
+    gels, workspace = scipy.linalg.get_lapack_funcs(("gels", "gels_lwork"), (matrix,))
     work = int(workspace(*matrix.shape, 1)[0])
     factor, solved, info = gels(matrix, target, lwork=work, overwrite_a=True)
     diagonal = np.abs(np.diag(factor[: matrix.shape[1]]))
@@ -159,7 +161,7 @@ def _conjugate_gradients(
     direction, size, first, sizes = solution, 1.0, None, [np.inf]
     for _ in range(steps):
         gradient = sum(r.transposed(v) for r, v in zip(rows, left, strict=True))
-        step = cho_solve(factor, gradient, check_finite=False)
+        step = scipy.linalg.cho_solve(factor, gradient, check_finite=False)
         size, before = float(gradient @ step), size
         if first is None:
             first = size
@@ -180,7 +182,9 @@ def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:
         shifted = normal.copy()
         shifted[np.diag_indices_from(shifted)] *= 1 + jitter
         try:
-            factor, lower = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor, lower = scipy.linalg.cho_factor(
+                shifted, lower=True, overwrite_a=True, check_finite=False
+            )
             return factor, bool(lower)
         except np.linalg.LinAlgError:
             continue

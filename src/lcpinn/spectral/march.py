@@ -16,9 +16,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.polynomial import Legendre, Polynomial
-from scipy.sparse import csc_array, diags_array
-from scipy.sparse.linalg import splu
 
 from lcpinn.domain import Box, Face
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
@@ -149,8 +148,8 @@ class CauchyData(NamedTuple):
         """The same in other splines, by least squares."""
         x, mass = splines.nodes
         table, here = splines.values(x, 0), self.splines.values(x, 0)
-        weighted = table.T @ diags_array(mass)
-        solve = splu(csc_array(weighted @ table)).solve
+        weighted = table.T @ scipy.sparse.diags_array(mass)
+        solve = scipy.sparse.linalg.splu(scipy.sparse.csc_array(weighted @ table)).solve
         return CauchyData(splines, [solve(weighted @ (here @ d)) for d in self.derivatives])
 
     def values(self, x: np.ndarray) -> np.ndarray:

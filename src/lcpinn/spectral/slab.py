@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.polynomial import Polynomial
-from scipy.sparse import csc_array, csr_array, diags_array, hstack, kron, vstack
-from scipy.sparse.linalg import splu
 
 from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.spectral.linearisation import Linearisation
@@ -80,19 +79,19 @@ class SlabRows:
             for order in {index[1 - along.coordinate] for index in orders.indices}
         }
 
-    def _tables(self, output: int, index: MultiIndex) -> tuple[csr_array, np.ndarray]:
+    def _tables(self, output: int, index: MultiIndex) -> tuple[scipy.sparse.csr_array, np.ndarray]:
         """Across and along, for one Taylor coefficient."""
         t = self.along.coordinate
         return self._across[index[1 - t]], self._along[output, index[t]] / factorial(index)
 
     @cached_property
-    def _products(self) -> dict[tuple[int, int], csr_array]:
+    def _products(self) -> dict[tuple[int, int], scipy.sparse.csr_array]:
         """For each output and Taylor coefficient its rows, (n, free coefficients)."""
         products = {}
         for o, fixed in enumerate(self.along.fixed):
             for s, index in enumerate(self.orders.indices):
                 across, along = self._tables(o, index)
-                products[o, s] = kron(across, along[:, fixed:], format="csr")
+                products[o, s] = scipy.sparse.kron(across, along[:, fixed:], format="csr")
         return products
 
     def expansion(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
@@ -115,7 +114,7 @@ class SlabRows:
                 weight = np.sqrt(self.mass) / self._unit(slope[:, c])
                 left.append(weight * residual[:, c])
                 slopes.append(weight[:, None, None] * slope[:, c])
-        return np.stack(left, axis=-1), lambda: vstack([self._rows(s) for s in slopes])
+        return np.stack(left, axis=-1), lambda: scipy.sparse.vstack([self._rows(s) for s in slopes])
 
     def _unit(self, slopes: np.ndarray) -> float:
         """How strongly a component answers to a d that does not vary across."""
@@ -137,7 +136,7 @@ class SlabRows:
                     part.data *= np.repeat(slopes[:, s, o], np.diff(part.indptr))
                     total = total + part
             columns.append(total)
-        return hstack(columns, format="csr")
+        return scipy.sparse.hstack(columns, format="csr")
 
 
 class OpenSide:
@@ -161,10 +160,10 @@ class OpenSide:
         for (across, steps), c in zip(self._columns, coefficients, strict=True):
             left += steps @ (across @ c).T
         free = [
-            kron(across, steps[:, k:], format="csr")
+            scipy.sparse.kron(across, steps[:, k:], format="csr")
             for (across, steps), k in zip(self._columns, self._fixed, strict=True)
         ]
-        return left, lambda: hstack(free, format="csr")
+        return left, lambda: scipy.sparse.hstack(free, format="csr")
 
 
 class SlabExpansion(NamedTuple):
@@ -221,7 +220,9 @@ class Slab:
             elif linear or size <= enough or change <= SETTLED * self.size(coefficients):
                 return SolvedSlab(coefficients, list(left), list(first))
             target = np.concatenate([part.T.ravel() for part in left])
-            step = self._step(vstack([r() for r in rows], format="csr"), -target, coefficients)
+            step = self._step(
+                scipy.sparse.vstack([r() for r in rows], format="csr"), -target, coefficients
+            )
             coefficients = [c + s for c, s in zip(coefficients, step, strict=True)]
             change = self.size(step)
         raise Diverged
@@ -234,7 +235,9 @@ class Slab:
         mass = np.concatenate([np.repeat(self._mass, f.shape[1]) for f in free])
         regularisation = self.weight**2 * mass
         try:
-            factor = splu(csc_array(matrix.T @ matrix + diags_array(regularisation)))
+            factor = scipy.sparse.linalg.splu(
+                scipy.sparse.csc_array(matrix.T @ matrix + scipy.sparse.diags_array(regularisation))
+            )
         except RuntimeError:  # singular
             raise Diverged from None
         before = np.concatenate([f.ravel() for f in free])
