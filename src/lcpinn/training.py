@@ -142,6 +142,7 @@ def make_setup(family: Family, protocol: Protocol, mesh: Mesh | None = None) -> 
         protocol.quadrature,
         protocol.held_out,
         mesh=mesh,
+        spent=protocol.spent,
     )
 
 

@@ -123,7 +123,7 @@ class GaussNewton(Phase):
         measure, options = setup.jit(partial(_measure, setup)), compiler_options()
         resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
         validated = setup.jit(partial(_validated, setup, held_out), compiler_options=options)
-        clock = Clock(self.seconds)
+        clock = Clock(self.seconds, setup.spent)
 
         def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
             infinite = jnp.asarray(jnp.inf, problem.dtype)

@@ -60,8 +60,6 @@ def fast(
         began = time.perf_counter()
         network = tried(family, network)
         spent += time.perf_counter() - began
-    if seconds is not None:
-        seconds = max(seconds - spent, 1.0)
     return Protocol(
         name="fast",
         network=network,
@@ -71,6 +69,7 @@ def fast(
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
         at=setting,
+        spent=spent,
     )
 
 
