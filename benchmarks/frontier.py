@@ -381,9 +381,9 @@ def scaled_steps(seconds: float, costs: Sequence[Cost], totals: Sequence[int]) -
 
     The calls are equally long, since one of another length would be compiled again.
     """
-    left = seconds - sum(cost.once for cost in costs)
+    remaining = seconds - sum(cost.once for cost in costs)
     each = sum(cost.step * total / totals[0] for cost, total in zip(costs, totals, strict=True))
-    steps = min(max(int(left / each), 1), totals[0])
+    steps = min(max(int(remaining / each), 1), totals[0])
     block = max(1, steps // CALLS)
     return steps - steps % block, block
 

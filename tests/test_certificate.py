@@ -226,14 +226,14 @@ def test_iterations_find_what_a_dense_solver_finds():
         )
         wave = 1 + 0.5 * np.sin(3 * grid.points.sum(axis=1))[:, None, None, None]
         blocks.append(LinearisedRows(grid, residual + rng.normal(size=(terms, 1)), wave * slopes))
-    found, left, whole = iterative(blocks)
+    solved, remaining, initial = iterative(blocks)
     rows = [TensorRows(block) for block in blocks]
     matrix = np.concatenate([r.weight * b.matrix() for r, b in zip(rows, blocks, strict=True)])
     target = np.concatenate([-r.weight * b.residual for r, b in zip(rows, blocks, strict=True)])
     exact = np.linalg.lstsq(matrix, target[:, 0])[0]
-    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6 * np.abs(exact).max())
-    assert np.linalg.norm(left) == pytest.approx(np.linalg.norm(matrix @ exact - target[:, 0]))
-    assert np.linalg.norm(whole) == pytest.approx(np.linalg.norm(target))
+    np.testing.assert_allclose(solved, exact, rtol=1e-5, atol=1e-6 * np.abs(exact).max())
+    assert np.linalg.norm(remaining) == pytest.approx(np.linalg.norm(matrix @ exact - target[:, 0]))
+    assert np.linalg.norm(initial) == pytest.approx(np.linalg.norm(target))
 
 
 @pytest.mark.slow
