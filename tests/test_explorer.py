@@ -96,6 +96,7 @@ def test_hooks_in_jax_numpy(name):
         np.testing.assert_allclose(program(points, [k]), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WITHOUT)
 def test_what_has_no_counterpart_is_named(what):
     with pytest.raises(lc.LcpinnError, match=what) as error:

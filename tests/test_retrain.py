@@ -48,7 +48,7 @@ def same(one, other, rtol=1e-9):
 
 def alone(family, make, at, seed):
     made = make(family, at=at) if at else make(family)
-    return lc.train(family, made, seed=seed, progress=False)
+    return lc.train(family, made, seed=seed, progress=False, report=False)
 
 
 # -- The batch -----------------------------------------------------------------------------------
