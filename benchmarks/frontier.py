@@ -34,6 +34,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.panels import family_panels
+from benchmarks.processes import among
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.evaluation import evaluation_points, grid_values, relative_error
@@ -98,7 +99,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "benchmarks.frontier", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--families", type=_names, default=list(FAMILIES), help="a,b; default all")
+    parser.add_argument("--families", type=among(FAMILIES, "family"), default=list(FAMILIES),
+                        help="a,b; default all")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="of every contender")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rivals", action="store_true", help=f"other libraries on {RIVALS_ON}")
@@ -107,14 +109,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--environment", type=Path, default=ENVIRONMENT, help="where that is")
     parser.add_argument("--one", choices=("fast", "paper"), help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
-    return names
 
 
 def contenders(name: str, *, rivals: bool) -> list[str]:
