@@ -21,6 +21,7 @@ from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, setting
 from lcpinn.protocol.facts import facts
 from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
 from lcpinn.rows import weighted_rows
+from lcpinn.sampling import Sampling
 from lcpinn.spec import from_plain, spec, to_plain
 from lcpinn.training import make_setup
 from lcpinn.weighting import Causal, Fixed, SelfAdaptive
@@ -87,8 +88,7 @@ def measure(setup, phase, state):
     if isinstance(setup.weighting, Causal):
         setup = dataclasses.replace(setup, weighting=dataclasses.replace(setup.weighting, eps=0.0))
     own = isinstance(setup.weighting, SelfAdaptive)  # trained on points that stay as they are
-    # Drawn ones have the shapes of the training's, for which residuals are traced already.
-    batch = setup.fixed(setup.sampling) if own else setup.draw(jax.random.PRNGKey(3))
+    batch = setup.fixed(setup.sampling if own else Sampling(64, 24, 5, "gauss"))
     return lambda params: objective(setup, batch)(params)[0]
 
 
