@@ -1,5 +1,6 @@
 PYTHON ?= python3
-PYTEST = .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# There is a worker for every core: a second thread of BLAS would wait for one by spinning.
+PYTEST = OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 TYPES = .venv/bin/basedpyright --pythonpath .venv/bin/python
 BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 

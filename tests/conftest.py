@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import jaxlib.version
@@ -23,9 +24,6 @@ LONGEST = (
 os.environ.setdefault("LCPINN_CACHE", str(_ROOT / ".cache" / "lcpinn"))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["MPLBACKEND"] = "Agg"
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # There is a worker for every core: a second thread of BLAS would wait for one by spinning.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of the tests run for moments, so that compiling them is most of the time: the compiler
 # optimises little, in the processes that tests start as well. Tests that take many steps with one
 # program ask for `optimised`.
@@ -52,15 +50,15 @@ if "LCPINN_UNCHECKED" not in os.environ:
     shapes.install(_ROOT / "src")
 
 import jax  # noqa: E402  (reads the settings above)
-from jaxlib import _jax  # noqa: E402
 
 from lcpinn.compilation import enable_cache  # noqa: E402
 
 # JAX notes the stack, which is deep below a test, for every operation that is traced, and writes
 # some of it into what is compiled: a tenth of the time of either.
 jax.config.update("jax_traceback_in_locations_limit", 0)
-if hasattr(_jax, "set_tracebacks_enabled"):
-    _jax.set_tracebacks_enabled(False)
+note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", None)
+if note_stacks is not None:  # which no version promises
+    note_stacks(False)
 
 if directory := enable_cache():
     # Little optimised, most programs compile in less time than is worth a file to a user; but there
