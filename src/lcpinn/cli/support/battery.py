@@ -298,7 +298,8 @@ def _gradient(bench: _Bench) -> str:
             residuals = bench.problem.residuals(params, batch)
             return sum((jnp.sum(residuals[name]) for name in names), jnp.zeros(()))
 
-        return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(jax.grad(total)(params)))
+        leaves = jax.tree.leaves(jax.grad(total)(params))
+        return jnp.sum(jnp.stack([jnp.sum(leaf**2) for leaf in leaves]))
 
     # All of them at once, and one by one only where it remains to be said which it is.
     run = jax.jit(size, static_argnums=2, compiler_options=_QUICK)
