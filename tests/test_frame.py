@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -181,7 +180,7 @@ def true_error(family, size, lam, error=wave):
     return np.sqrt(np.mean(added**2) / np.mean(truth**2))
 
 
-@cache
+@functools.cache
 def estimator_of(make):
     """One for errors of every size."""
     return spoilt(make())
