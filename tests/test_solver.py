@@ -45,6 +45,7 @@ SMOOTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_solutions_are_found_to_ten_digits(name):
     solved = lc.solve(ALL[name](), **SMOOTH[name])
