@@ -37,7 +37,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.course import Snapshot, error_of, in_words, lowest, seconds_to, thinned
 from benchmarks.panels import family_panels
-from benchmarks.processes import WIDTH, as_they_end, core_slots
+from benchmarks.processes import WIDTH, among, as_they_end, core_slots
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.errors import LcpinnError
@@ -111,7 +111,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "benchmarks.frontier", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--families", type=_names, default=list(FAMILIES), help="a,b; default all")
+    parser.add_argument("--families", type=among(FAMILIES, "family"), default=list(FAMILIES),
+                        help="a,b; default all")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="of every contender")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="at once, on two cores each")
@@ -125,14 +126,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.draw and given.out is None:
         parser.error("--draw draws what --out has")
     return given
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
-    return names
 
 
 def contenders(name: str, *, rivals: bool) -> list[str]:
@@ -388,9 +381,9 @@ def scaled_steps(seconds: float, costs: Sequence[Cost], totals: Sequence[int]) -
 
     The calls are equally long, since one of another length would be compiled again.
     """
-    left = seconds - sum(cost.once for cost in costs)
+    remaining = seconds - sum(cost.once for cost in costs)
     each = sum(cost.step * total / totals[0] for cost, total in zip(costs, totals, strict=True))
-    steps = min(max(int(left / each), 1), totals[0])
+    steps = min(max(int(remaining / each), 1), totals[0])
     block = max(1, steps // CALLS)
     return steps - steps % block, block
 

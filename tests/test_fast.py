@@ -101,7 +101,7 @@ def test_linear_equations_are_known_as_such(family, linear):
 @pytest.mark.slow
 def test_soft_conditions_reach_many_digits():
     longer = dataclasses.replace(SMALL, sampling=Sampling(600, 60, 1, "collocation"), steps=80)
-    solution = lc.train(Bar(), small(longer, (12, 12)), progress=False)
+    solution = lc.train(Bar(), small(longer, (12, 12)), progress=False, report=False)
     error = solution.evaluate()
     # 350 parameters and seconds: far below what first-order training reaches at all.
     assert error["mean"] < 1e-6
@@ -512,7 +512,8 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
 def test_an_interrupted_run_ends_bit_identical(tmp_path):
     """Gauss-Newton's whole state, rows included, is in the checkpoint."""
     protocol = small(Restarts(dataclasses.replace(SMALL, steps=16), starts=2, trial=4))
-    whole = lc.train(Bar(), protocol, progress=False, out=tmp_path / "whole")
+    quiet = {"progress": False, "report": False}
+    whole = lc.train(Bar(), protocol, **quiet, out=tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -534,8 +535,8 @@ def test_an_interrupted_run_ends_bit_identical(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Restarts, "build", interrupted)
         with pytest.raises(Stop):
-            lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", checkpoint_every=0)
-    again = lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", resume=True)
+            lc.train(Bar(), protocol, **quiet, out=tmp_path / "cut", checkpoint_every=0)
+    again = lc.train(Bar(), protocol, **quiet, out=tmp_path / "cut", resume=True)
     same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
     assert jax.tree.all(same)
     assert (tmp_path / "cut/metrics.jsonl").read_text() == (

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import lcpinn
 from lcpinn import cli
 from lcpinn.protocol import PROTOCOLS
@@ -32,6 +34,7 @@ def python(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_help_loads_neither_jax_nor_matplotlib():
     found = json.loads(python(HELP))
     assert {"train", "reproduce", "families"} < set(found["commands"])
@@ -57,6 +60,7 @@ print(json.dumps([name for name in sys.modules if name.partition(".")[0] in %r])
     assert "scipy" in loaded  # itself it loads its parts when they are used
 
 
+@pytest.mark.slow
 def test_names_are_loaded_when_they_are_used():
     program = "import sys, lcpinn; before = 'jax' in sys.modules; lcpinn.Box; "
     assert python(program + "print(before, 'jax' in sys.modules)").split() == ["False", "True"]
@@ -93,6 +97,7 @@ def test_unknown_names_are_attribute_errors():
     assert not hasattr(lcpinn, "_Box")
 
 
+@pytest.mark.slow
 def test_a_name_is_a_module_or_something_in_one():
     """Once everything is imported no function stands where a module has the same name."""
     program = """

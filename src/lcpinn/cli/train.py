@@ -269,8 +269,8 @@ def _train_batch(
         run["devices"] = asked.devices
         solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run)
     except KeyboardInterrupt:
-        again = asked.again(out, "--overwrite")
-        fail(f"interrupted; a batch has no checkpoint: start again with: {again}", 130)
+        command = asked.again(out, "--overwrite")
+        fail(f"interrupted; a batch has no checkpoint: start again with: {command}", 130)
     places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
     results = [_result(place) for place in places]
     if as_json:

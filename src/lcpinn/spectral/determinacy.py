@@ -403,7 +403,7 @@ def contradicting(
 
     What is left is a steady share of the residual although the compromise is resolved.
     """
-    shares = [solved.share_left for _, solved in (fine, coarse)]
+    shares = [solved.remaining_share for _, solved in (fine, coarse)]
     if min(shares) < CONTRADICTED or not 1 / STEADY < shares[0] / shares[1] < STEADY:
         return ()
     for expansion, solved in (fine, coarse):
@@ -413,8 +413,8 @@ def contradicting(
     expansion, solved = fine
     return tuple(dict.fromkeys(
         grid.term.name
-        for grid, size in zip(expansion.grids, solved.left, strict=False)
-        if size > 0.1 * np.max(solved.left)
+        for grid, size in zip(expansion.grids, solved.remaining, strict=False)
+        if size > 0.1 * np.max(solved.remaining)
     ))  # fmt: skip
 
 
