@@ -289,6 +289,7 @@ def test_a_run_of_an_older_version_is_known_and_its_checkpoint_is_not(tmp_path):
     RunDirectory(tmp_path, older, every=1.0).save({}, {"step": np.zeros(())})
     with pytest.raises(lc.LcpinnError, match="was written by another version of lcpinn: start aga"):
         again.restore()
+    again.close()
     with pytest.raises(lc.LcpinnError, match="holds another run: it differs in its seed"):
         RunDirectory(tmp_path, now | {"seed": 1}, every=1.0).open(resume=True, overwrite=False)
 

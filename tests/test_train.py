@@ -392,6 +392,7 @@ def test_metrics_that_are_lost_leave_no_hole(tmp_path):
     first.open(resume=False, overwrite=False)
     first.log({"step": 1})
     first.save({"phase": 0}, {"params": np.ones(2)})
+    first.close()
     (tmp_path / "metrics.jsonl").unlink()
 
     second = RunDirectory(tmp_path, RUN, every=0.0)
@@ -407,9 +408,30 @@ def test_overwriting_begins_anew(tmp_path):
     for name in (*FILES, "checkpoint.safetensors", ".model.safetensors.x1"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "notes.txt").write_text("mine")
-    RunDirectory(tmp_path, RUN, every=0.0).open(resume=False, overwrite=True)
+    directory = RunDirectory(tmp_path, RUN, every=0.0)
+    directory.open(resume=False, overwrite=True)
+    directory.close()
     assert {p.name for p in tmp_path.iterdir()} == {"run.json", "notes.txt"}
     assert json.loads((tmp_path / "run.json").read_text())["seed"] == 0
+
+
+@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_directory_belongs_to_one_training_at_a_time(tmp_path, how):
+    first, second = (RunDirectory(tmp_path, RUN, every=0.0) for _ in range(2))
+    first.open(resume=False, overwrite=False)
+    before = (tmp_path / "run.json").read_bytes()
+    given = {"resume": False, "overwrite": False} | how
+    with pytest.raises(lc.LcpinnError, match=f"another process is training into {tmp_path}: wait"):
+        second.open(**given)
+    assert (tmp_path / "run.json").read_bytes() == before
+    first.close()
+    if how:
+        second.open(**given)
+        second.close()
+    else:
+        with pytest.raises(lc.LcpinnError, match="already holds a run"):
+            second.open(**given)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from pathlib import Path
@@ -71,21 +72,22 @@ def train(
     run = identify(family, protocol, seed)
     directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)
     directory.open(resume=resume, overwrite=overwrite)
-    if resume and directory.finished():
-        return load(Path(out or "."), family)
-    begun = time.perf_counter()
-    with arithmetic(protocol.dtype), meter(progress) as shown:
-        trained = _Training(family, protocol, seed, directory, shown).run()
-    solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
-    if report and protocol.judged:
-        spent = sum(trained.seconds.values())
-        solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
-        with meter(progress) as shown:
-            shown.say(str(solution.verdict))
-    if directory.path is not None:
-        solution.save(directory.path / "model.safetensors")
-        if report:
-            write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
+    with contextlib.closing(directory):
+        if resume and directory.finished():
+            return load(Path(out or "."), family)
+        begun = time.perf_counter()
+        with arithmetic(protocol.dtype), meter(progress) as shown:
+            trained = _Training(family, protocol, seed, directory, shown).run()
+        solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
+        if report and protocol.judged:
+            spent = sum(trained.seconds.values())
+            solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
+            with meter(progress) as shown:
+                shown.say(str(solution.verdict))
+        if directory.path is not None:
+            solution.save(directory.path / "model.safetensors")
+            if report:
+                write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
     if report and protocol.judged:
         _warn(solution.verdict, tolerance)
     return solution

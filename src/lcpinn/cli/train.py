@@ -97,16 +97,14 @@ def train(
     lcpinn families --protocols                          which applies where
     """
     asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out)
+    options = {"resume": resume, "checkpoint_every": checkpoint_every}
     with blaming(family):
         page = find_family(family)
         if len(asked.at) > 1:
-            if resume:
-                raise LcpinnError("--resume goes on with one training; give one --at")
             if tolerance is not None:
                 raise LcpinnError("--tolerance is for one training; give one --at")
-            _train_batch(page, asked, overwrite, quiet, as_json)
+            _train_batch(page, asked, overwrite, quiet, as_json, options)
         else:
-            options = {"resume": resume, "checkpoint_every": checkpoint_every}
             _train_one(page, asked, overwrite, quiet, as_json, options)
 
 
@@ -191,7 +189,12 @@ def _train_one(
 
 
 def _train_batch(
-    family: Family, asked: _Asked, overwrite: bool, quiet: bool, as_json: bool
+    family: Family,
+    asked: _Asked,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    options: Mapping[str, Any],
 ) -> None:
     from lcpinn.retraining import member_name
 
@@ -202,10 +205,10 @@ def _train_batch(
         _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
     try:
         run = {"out": out, "overwrite": overwrite, "progress": not quiet}
-        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run)
+        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run, **options)
     except KeyboardInterrupt:
-        again = asked.again(out, "--overwrite")
-        fail(f"interrupted; a batch has no checkpoint: start again with: {again}", 130)
+        begins = "" if list(out.glob("batch-*.safetensors")) else " (it had no checkpoint yet)"
+        fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
     places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
     results = [_result(place) for place in places]
     if as_json:
