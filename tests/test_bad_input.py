@@ -242,7 +242,7 @@ def test_a_damaged_model(refused, home, command, spoil, says):
 def test_every_byte_of_the_header_counts(home):
     """Whichever byte is changed, it is noticed, and never by another exception."""
     from lcpinn import LcpinnError, load
-    from lcpinn.cli.support.locate import find_family
+    from lcpinn.locate import find_family
 
     model = home / "run" / "model.safetensors"
     content, family = model.read_bytes(), find_family("decay.py")

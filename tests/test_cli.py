@@ -19,8 +19,8 @@ import lcpinn
 from lcpinn import cli, compilation
 from lcpinn.cli.support import battery, tables
 from lcpinn.cli.support.columns import broadcast, grid_points
-from lcpinn.cli.support.locate import find_family
 from lcpinn.families import BUILT_IN, FAMILIES, BuckleyLeverett, Burgers
+from lcpinn.locate import find_family
 from lcpinn.protocol import methods
 from lcpinn.study.paper import paper_at, paper_row
 

@@ -190,8 +190,9 @@ def test_a_failed_run_is_the_exit_code(finished, dask, tmp_path, monkeypatch):
     assert "a cluster returns records alone" in refused.stderr
 
 
-def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path):
+def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path, monkeypatch):
     """Without workers the runs wait, which is said; then the scheduler dies."""
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     other, lines = Cluster(dask.home / "other"), []
     other.home.mkdir()
     other.scheduler()
@@ -206,7 +207,9 @@ def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path):
             execute_on(other.address, RUNS, store, say=hear)
     finally:
         other.stop()
-    assert lines == [f"{other.address} has no workers yet: {len(RUNS)} runs wait for some"]
+    assert lines[0] == f"{other.address} has no workers yet: {len(RUNS)} runs wait for some"
+    assert lines[1].endswith(": waiting for it to come back")
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://there"])

@@ -385,13 +385,14 @@ def test_the_user_may_have_double_precision_on(lab, whole):
 # -- Run directories -----------------------------------------------------------------------------
 
 RUN = {"family": {"name": "decay"}, "protocol": {}, "seed": 0}
+POSITION = {"phase": 0, "stopped": [], "seconds": {"compile": 1.0, "train": 2.0}}
 
 
 def test_metrics_that_are_lost_leave_no_hole(tmp_path):
     first = RunDirectory(tmp_path, RUN, every=0.0)
     first.open(resume=False, overwrite=False)
     first.log({"step": 1})
-    first.save({"phase": 0}, {"params": np.ones(2)})
+    first.save(POSITION, {"params": np.ones(2)})
     first.close()
     (tmp_path / "metrics.jsonl").unlink()
 
@@ -437,10 +438,22 @@ def test_a_directory_belongs_to_one_training_at_a_time(tmp_path, how):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     directory = RunDirectory(tmp_path, RUN, every=0.0)
     directory.open(resume=False, overwrite=False)
-    directory.save({"phase": 0}, {"params": np.ones(2)})
+    directory.save(POSITION, {"params": np.ones(2)})
     other = RunDirectory(tmp_path, RUN | {"seed": 1}, every=0.0)
     with pytest.raises(lc.LcpinnError, match="belongs to another protocol, family or seed"):
         other.restore()
+
+
+@pytest.mark.parametrize("change", [
+    {"phase": -1}, {"phase": True}, {"phase": "0"}, {"stopped": None}, {"metrics_size": 1.5},
+    {"seconds": {}}, {"seconds": [1.0, 2.0]},
+], ids=str)  # fmt: skip
+def test_a_checkpoint_that_says_nonsense_is_refused(tmp_path, change):
+    """Its checksum matches: somebody wrote it so."""
+    directory = RunDirectory(tmp_path, RUN, every=0.0)
+    directory.save(POSITION | change, {"params": np.ones(2)})
+    with pytest.raises(lc.LcpinnError, match=r"forged: it does not say how far its run has come"):
+        directory.restore()
 
 
 if __name__ == "__main__":

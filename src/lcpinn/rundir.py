@@ -148,7 +148,7 @@ class RunDirectory:
         """The checkpoint's position, and a function that puts its arrays into a state."""
         restored = self.checkpoint.restore()
         if restored is not None:
-            self.metrics_size = restored[0]["metrics_size"]
+            self.metrics_size = restored[0].get("metrics_size", 0)
         return restored
 
     # Numbers along the way. Lines after the last checkpoint are cut off when a run goes on, so that
@@ -195,17 +195,28 @@ class Checkpoint:
         if file is None or not file.exists():
             return None
         header, arrays = read_arrays(file, "checkpoint")
-        if header["identity"] != self.identity:
+        if header.get("identity") != self.identity:
             raise LcpinnError(
                 f"{file} belongs to another protocol, family or seed, or was written by another "
                 "version of lcpinn: start again with --overwrite"
             )
+        _check_position(file, header)
         return header, lambda like, vary=False: unflatten(arrays, like, str(file), any_shape=vary)
 
     def remove(self) -> None:
         """Of a run that is over."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def _check_position(file: Path, header: dict[str, Any]) -> None:
+    """What says how far a run has come is of the kind that a run writes."""
+    counts = [header.get("phase"), header.get("metrics_size", 0)]
+    seconds = header.get("seconds")
+    sound = all(type(count) is int and count >= 0 for count in counts)
+    sound &= isinstance(header.get("stopped"), list) and isinstance(seconds, dict)
+    if not sound or not all(type((seconds or {}).get(k)) is float for k in ("compile", "train")):
+        raise LcpinnError(f"{file} is damaged, or forged: it does not say how far its run has come")
 
 
 def _remove_unfinished(path: Path) -> None:

@@ -17,8 +17,8 @@ from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, fail, pr
 from lcpinn.cli.evaluate import show_result
 from lcpinn.cli.support import tables
 from lcpinn.cli.support.columns import assignments
-from lcpinn.cli.support.locate import find_family, split
 from lcpinn.errors import LcpinnError, NotSolvedWarning
+from lcpinn.locate import find_family, split
 
 if TYPE_CHECKING:
     from lcpinn.family import Family

@@ -1,0 +1,123 @@
+"""What goes wrong, done on purpose: kills, damaged files, full disks, bad terms, odd pages.
+
+    python -m benchmarks.chaos [--faults kill,files] [--count 20] [--seconds 250] [--seed 0]
+                               [--again] [--out results/chaos.json]
+
+Every fault has a number of cases that make up the whole of it. What is in the file already is not
+done again: `--count 20` adds at most twenty cases of each fault, `--seconds 250` begins no further
+case of any after so long, and `--again` forgets what there is of the faults that are named. The
+exit code is 1 if any promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# Programs of these trainings run for moments: compiling them is most of the time.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+from benchmarks.chaos.fault import Case, Fault
+from benchmarks.chaos.registry import FAULTS
+from benchmarks.processes import among
+from benchmarks.stamp import stamp
+from lcpinn.files import read_json, write_json
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOWN = 20  # broken promises that are written down
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = _parse(arguments)
+    command = shlex.join(["python", "-m", "benchmarks.chaos", *(arguments or sys.argv[1:])])
+    result = read_json(given.out) if given.out.exists() else {"benchmark": "chaos", "faults": {}}
+    ends = time.monotonic() + given.seconds
+    for name in given.faults:
+        if given.again:
+            result["faults"].pop(name, None)
+        _continue(FAULTS[name], result, given, ends, command)
+    broken = [n for n in given.faults if not _kept(result["faults"].get(n))]
+    if broken:
+        sys.exit(f"promises were broken: {', '.join(broken)}")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    about = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser("benchmarks.chaos", description=about)
+    parser.add_argument("--faults", type=among(FAULTS, "fault"), default=list(FAULTS),
+                        help=f"of {', '.join(FAULTS)}")  # fmt: skip
+    parser.add_argument("--count", type=int, help="cases of each, at most")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="in all, about")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", action="store_true", help="begin anew")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "chaos.json")
+    return parser.parse_args(arguments)
+
+
+def _continue(
+    fault: Fault, result: dict[str, Any], given: argparse.Namespace, ends: float, command: str
+) -> None:
+    """Cases of one fault from where the file ends; every one is written down as it is known."""
+    part = result["faults"].setdefault(fault.name, empty(fault))
+    first = part["cases"]
+    last = part["full"] if given.count is None else min(part["full"], first + given.count)
+    begun, before = time.monotonic(), part["seconds"]
+    if first >= last or begun >= ends:
+        return
+    part |= {"command": command, "stamp": stamp(given.seed)}
+    written = begun
+    for case in fault.cases(range(first, last), given.seed):
+        add(part, case)
+        now = time.monotonic()
+        part["seconds"] = round(before + now - begun, 1)
+        if now - written > 5 or not case.passed:  # seconds
+            write_json(given.out, result)
+            written = now
+            print(line(fault, part), flush=True)
+        if now > ends:
+            break
+    else:
+        if part["cases"] < last:  # there are no more
+            part["full"] = part["cases"]
+    write_json(given.out, result)
+    print(line(fault, part), flush=True)
+
+
+def empty(fault: Fault) -> dict[str, Any]:
+    """What is known of a fault before anything was tried."""
+    about = {"done": fault.done, "promise": fault.promise, "full": fault.full}
+    return {**about, "cases": 0, "kept": 0, "seconds": 0.0, "outcomes": {}, "figures": {},
+            "broken": []}  # fmt: skip
+
+
+def add(part: dict[str, Any], case: Case) -> None:
+    """One more case in the counts."""
+    part["cases"] += 1
+    part["kept"] += case.passed
+    outcomes = Counter(part["outcomes"]) + Counter([case.outcome])
+    part["outcomes"] = dict(sorted(outcomes.items()))
+    for name, value in case.figures.items():
+        part["figures"][name] = max(value, part["figures"].get(name, value))
+    if not case.passed and len(part["broken"]) < SHOWN:
+        part["broken"].append({"case": case.number, "detail": case.detail})
+
+
+def line(fault: Fault, part: dict[str, Any]) -> str:
+    broken = part["cases"] - part["kept"]
+    said = f"{fault.name}: {part['cases']} of {part['full']}, {broken} broken"
+    return f"{said}; {part['broken'][-1]['detail']}" if broken else said
+
+
+def _kept(part: dict[str, Any] | None) -> bool:
+    return part is None or part["kept"] == part["cases"]
+
+
+if __name__ == "__main__":
+    main()
