@@ -567,8 +567,8 @@ def test_models_can_be_measured_later(alone, store, monkeypatch):
     assert store.record(RUN)["error"] == alone.record(RUN)["error"]
 
 
-class Interrupted(Exception):
-    pass
+class Interrupted(BaseException):
+    """As a person does it: an exception of the run itself would be reported."""
 
 
 @pytest.mark.slow

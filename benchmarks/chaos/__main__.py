@@ -28,6 +28,7 @@ from benchmarks.chaos.fault import Case, Fault
 from benchmarks.chaos.registry import FAULTS
 from benchmarks.processes import among
 from benchmarks.stamp import stamp
+from lcpinn.compilation import enable_cache
 from lcpinn.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,7 @@ SHOWN = 20  # broken promises that are written down
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = _parse(arguments)
+    enable_cache()
     command = shlex.join(["python", "-m", "benchmarks.chaos", *(arguments or sys.argv[1:])])
     result = read_json(given.out) if given.out.exists() else {"benchmark": "chaos", "faults": {}}
     ends = time.monotonic() + given.seconds

@@ -21,6 +21,7 @@ import numpy as np
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
+from lcpinn.failure import explained
 from lcpinn.family import Family
 from lcpinn.optimiser import Setup, Stage, Stop
 from lcpinn.precision import arithmetic
@@ -226,7 +227,9 @@ class _Batch:
             first, self.stopped = position["phase"], position["stopped"]
             self.seconds = position["seconds"]
         for number, phase in list(enumerate(self.members[0][0].phases))[first:]:
-            params = self._through(number, phase, params)
+            one = self._own(self.coefficients[0])
+            with explained(one, phase, _member(params, 0)):
+                params = self._through(number, phase, params)
         return [self._solution(i, _member(params, i)) for i in range(len(self.members))]
 
     def _own(self, coefficients: Any) -> Setup:

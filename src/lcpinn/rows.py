@@ -30,6 +30,9 @@ from lcpinn.term import Term
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
 
+# Of what a batch has of a place, what there is one of for every point.
+PER_POINT = ("coordinates", "quadrature", "observed", "normals")
+
 # Bytes that a Jacobian's intermediates may take on a CPU and on an accelerator; what needs more
 # comes in chunks.
 MEMORY = {"cpu": 2 << 30}
@@ -167,26 +170,54 @@ class Problem:
 
     def describe_nonfinite(self, params: Params, batch: Batch) -> str:
         """Which term, at which lambda and where, has rows that are not finite."""
-        for name, r in jax.jit(self.residuals)(params, batch).items():
-            bad = np.argwhere(~np.isfinite(np.asarray(r)))
-            if len(bad):
-                points = batch[self.family.terms[name].where]
-                at = dict(
-                    zip(
-                        self.family.domain.names,
-                        points.coordinates[bad[0][0], bad[0][1]],
-                        strict=True,
-                    )
-                )
-                lam = dict(
-                    zip(self.family.parameters.names, points.parameters[bad[0][0]], strict=True)
-                )
-                if self.family.weights is not None:
-                    names = (f"weight of {n}" for n in self.family.weights.names)
-                    lam |= dict(zip(names, points.weights[bad[0][0]], strict=True))
-                where = ", ".join(f"{k} = {float(v):.6g}" for k, v in (at | lam).items())
-                return f"the term {name!r} is NaN or infinite at {where} ({len(bad)} rows in all)"
-        return "the loss is NaN or infinite although every row is finite: it overflowed"
+        return (
+            self.find_nonfinite(params, batch)
+            or "the loss is NaN or infinite although every row is finite: it overflowed"
+        )
+
+    def find_nonfinite(self, params: Params, batch: Batch) -> str | None:
+        """The first row that is not finite, or whose derivative is not; None where all are."""
+        # Along one direction of the parameters that has no zero: nothing cancels a NaN.
+        direction = jax.tree.map(jnp.ones_like, params)
+        along = lambda p, b: jax.jvp(lambda q: self.residuals(q, b), (p,), (direction,))
+        residuals, slopes = jax.jit(along)(params, batch)
+        for what, values in (("", residuals), ("derivative of the ", slopes)):
+            for name, r in values.items():
+                bad = np.argwhere(~np.isfinite(np.asarray(r)))
+                if len(bad):
+                    points = batch[self.family.terms[name].where]
+                    where = self._described(points, int(bad[0][0]), int(bad[0][1]))
+                    count = f"({len(bad)} rows in all)"
+                    return f"the {what}term {name!r} is NaN or infinite at {where} {count}"
+        return None
+
+    def find_raising(self, params: Params, batch: Batch) -> str | None:
+        """The first row whose term raises while it is computed, by a callback of the user's."""
+        for where, terms in self.family.groups.items():
+            if where not in batch:
+                continue
+            points = batch[where]
+            one = jax.jit(lambda p, q, where=where: self.residuals(p, {where: q}))
+            for i, j in np.ndindex(*points.coordinates.shape[:2]):
+                single = jax.tree.map(lambda a, i=i: a[i : i + 1], points)
+                here = {name: getattr(single, name)[:, j : j + 1] for name in PER_POINT
+                        if getattr(single, name) is not None}  # fmt: skip
+                try:
+                    jax.block_until_ready(one(params, single._replace(**here)))
+                except jax.errors.JaxRuntimeError as error:
+                    names = " or ".join(repr(term.name) for term in terms)
+                    return f"the term {names} raises at {self._described(points, i, j)}: {error}"
+        return None
+
+    def _described(self, points: Points, i: int, j: int) -> str:
+        """Point j at lambda i, in words."""
+        names = self.family.domain.names
+        values = dict(zip(names, points.coordinates[i, j], strict=True))
+        values |= dict(zip(self.family.parameters.names, points.parameters[i], strict=True))
+        if self.family.weights is not None:
+            labels = (f"weight of {n}" for n in self.family.weights.names)
+            values |= dict(zip(labels, points.weights[i], strict=True))
+        return ", ".join(f"{k} = {float(v):.6g}" for k, v in values.items())
 
     # Shapes.
 

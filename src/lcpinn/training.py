@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from lcpinn import protocol as protocols
 from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
+from lcpinn.failure import explained
 from lcpinn.family import Family
 from lcpinn.machine import device, versions
 from lcpinn.network.mlp import Params
@@ -142,11 +143,12 @@ class _Training:
         self.directory.rewind_metrics()
         for phase in range(self.phase, len(self.protocol.phases)):
             self.phase = phase
-            stage: Stage = self.protocol.phases[phase].build(self.setup)
-            state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
-            if restored is not None:
-                state, restored = restored[1](state, self.protocol.network.shapes_vary), None
-            self.params = self._through(stage, state)
+            with explained(self.setup, self.protocol.phases[phase], self.params):
+                stage: Stage = self.protocol.phases[phase].build(self.setup)
+                state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
+                if restored is not None:
+                    state, restored = restored[1](state, self.protocol.network.shapes_vary), None
+                self.params = self._through(stage, state)
         return self
 
     def _through(self, stage: Stage, state: Any) -> Params:

@@ -166,7 +166,10 @@ class GaussNewton(Phase):
                 state = _timed(program()(), state, min(self.block, round(remaining)))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
-            state = validated(state)
+            before, state = float(state.held_out.best), validated(state)
+            if not (np.isfinite(before) or np.isfinite(float(state.held_out.current))):
+                # Never finite: no parameters could be told from any others by these rows.
+                raise LcpinnError(problem.describe_nonfinite(state.params, held_out))
             return state, self._info(state, clock)
 
         def stopped(state: GaussNewtonState, info: Info) -> Stop | None:
@@ -379,4 +382,6 @@ def _scores(setup: Setup, state: GaussNewtonState, candidates: Points) -> Array:
     """The size of the equilibrated residual at every candidate."""
     alone = {"interior": candidates._replace(quadrature=jnp.ones_like(candidates.quadrature))}
     rows = _rows(setup, state.params, alone, state.scales)
+    # One that is not finite is certainly drawn, so that the next step says where it is.
+    rows = jnp.where(jnp.isfinite(rows), rows, jnp.finfo(rows.dtype).max ** 0.25)
     return jnp.sqrt(jnp.sum(rows.reshape(-1, candidates.coordinates.shape[0]) ** 2, axis=0))

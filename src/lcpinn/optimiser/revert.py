@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array
 
+from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, held_out_loss
 from lcpinn.sampling import Sampling
@@ -60,6 +61,9 @@ class RevertOnWorse(Phase):
             params, note = inner.finish(state.inner)
             loss = held_out_loss(setup)
             before, after = loss(state.start), loss(params)
+            if not np.isfinite(before):  # whatever came after, it could not be compared
+                batch = setup.fixed(setup.held_out)
+                raise LcpinnError(setup.problem.describe_nonfinite(state.start, batch))
             change = f"held-out objective {before:.3e} -> {after:.3e}"
             if np.isfinite(after) and after <= before:
                 return params, f"{note} {change}, kept".strip()

@@ -14,7 +14,7 @@ from lcpinn.family import Family
 from lcpinn.locate import find_family, split
 from lcpinn.protocol import PROTOCOLS, Protocol, by_name, takes
 from lcpinn.protocol.shrink import shrunk
-from lcpinn.spec import fingerprint, short, spec, to_plain
+from lcpinn.spec import digest, short, spec, to_plain
 from lcpinn.study.budget import OWN, budget_of
 from lcpinn.study.changes import change
 
@@ -54,7 +54,7 @@ class Run:
         # leave their names as they were.
         content = {**to_plain(self), "family": self.label}
         missing = [name for name in ("options", "source") if not content[name]]
-        return fingerprint({k: v for k, v in content.items() if k not in missing})[:8]
+        return digest({k: v for k, v in content.items() if k not in missing})[:8]
 
     @property
     def label(self) -> str:
