@@ -12,7 +12,6 @@ exit code is 1 if any promise was broken.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 import time
@@ -21,14 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Programs of these trainings run for moments: compiling them is most of the time.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+from filelock import FileLock
 
 from benchmarks.chaos.fault import Case, Fault
 from benchmarks.chaos.registry import FAULTS
 from benchmarks.processes import among
 from benchmarks.stamp import stamp
-from lcpinn.compilation import enable_cache
+from lcpinn.compilation import compiling_quickly, enable_cache
 from lcpinn.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,13 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _parse(arguments)
     enable_cache()
     command = shlex.join(["python", "-m", "benchmarks.chaos", *(arguments or sys.argv[1:])])
-    result = read_json(given.out) if given.out.exists() else {"benchmark": "chaos", "faults": {}}
     ends = time.monotonic() + given.seconds
-    for name in given.faults:
-        if given.again:
-            result["faults"].pop(name, None)
-        _continue(FAULTS[name], result, given, ends, command)
-    broken = [n for n in given.faults if not _kept(result["faults"].get(n))]
+    with compiling_quickly():  # programs of these trainings run for moments
+        parts = {name: _continue(FAULTS[name], given, ends, command) for name in given.faults}
+    broken = [name for name, part in parts.items() if part["kept"] < part["cases"]]
     if broken:
         sys.exit(f"promises were broken: {', '.join(broken)}")
 
@@ -63,16 +58,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _continue(
-    fault: Fault, result: dict[str, Any], given: argparse.Namespace, ends: float, command: str
-) -> None:
-    """Cases of one fault from where the file ends; every one is written down as it is known."""
-    part = result["faults"].setdefault(fault.name, empty(fault))
+def _continue(fault: Fault, given: argparse.Namespace, ends: float, command: str) -> dict[str, Any]:
+    """Cases of one fault from where the file ends, which is written every few seconds."""
+    known = {} if given.again else _read(given.out)["faults"]
+    part = known.get(fault.name, empty(fault))
     first = part["cases"]
     last = part["full"] if given.count is None else min(part["full"], first + given.count)
     begun, before = time.monotonic(), part["seconds"]
     if first >= last or begun >= ends:
-        return
+        return part
     part |= {"command": command, "stamp": stamp(given.seed)}
     written = begun
     for case in fault.cases(range(first, last), given.seed):
@@ -80,15 +74,31 @@ def _continue(
         now = time.monotonic()
         part["seconds"] = round(before + now - begun, 1)
         if now - written > 5 or not case.passed:  # seconds
-            write_json(given.out, result)
+            _write(given.out, fault, part)
             written = now
-            print(line(fault, part), flush=True)
         if now > ends:
             break
     else:
         if part["cases"] < last:  # there are no more
             part["full"] = part["cases"]
-    write_json(given.out, result)
+    _write(given.out, fault, part)
+    return part
+
+
+def _read(out: Path) -> dict[str, Any]:
+    return read_json(out) if out.exists() else {"benchmark": "chaos", "faults": {}}
+
+
+def _write(out: Path, fault: Fault, part: dict[str, Any]) -> None:
+    """Into the file as it is now: another process may be at other faults."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lock = out.with_name(f".{out.name}.lock")
+    with FileLock(lock):
+        result = _read(out)
+        faults = result["faults"] | {fault.name: part}
+        order = [name for name in FAULTS if name in faults]
+        write_json(out, result | {"faults": {name: faults[name] for name in order}})
+    lock.unlink(missing_ok=True)
     print(line(fault, part), flush=True)
 
 
@@ -115,10 +125,6 @@ def line(fault: Fault, part: dict[str, Any]) -> str:
     broken = part["cases"] - part["kept"]
     said = f"{fault.name}: {part['cases']} of {part['full']}, {broken} broken"
     return f"{said}; {part['broken'][-1]['detail']}" if broken else said
-
-
-def _kept(part: dict[str, Any] | None) -> bool:
-    return part is None or part["kept"] == part["cases"]
 
 
 if __name__ == "__main__":
