@@ -649,3 +649,27 @@ def test_helmholtz_forcing_is_not_zero():
     root = np.sqrt(0.5)
     expected = -(np.pi**2) * root * np.cos(0.5) - 4 * np.pi * root * np.sin(0.5)
     np.testing.assert_allclose(f, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ((), "()"), (None, "None"), ("u", "'u'"), ({"u": 1}, "{'u': 1}"), (1j, "complex64 values"),
+        (True, "bool values"), ([[1.0], "a"], "[[1.0], 'a']"),
+    ],
+)  # fmt: skip
+def test_what_is_no_residual_is_one_line(value, said):
+    class Odd(lc.Family):
+        """Returns something else."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return value
+
+    with pytest.raises(lc.LcpinnError) as caught:
+        lc.train(Odd(), lc.protocol.smoke(Odd()), progress=False)
+    assert str(caught.value) == (
+        f"the term 'equation' returns {said}: a residual is a real number, or a tuple of them"
+    )

@@ -5,28 +5,43 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 
 from lcpinn.errors import LcpinnError
 from lcpinn.files import in_one_line
 from lcpinn.network.contract import Params
-from lcpinn.optimiser.stage import Phase, Setup
+from lcpinn.optimiser.stage import Phase, Setup, Stage
+from lcpinn.sampling import Batch
 
 GIB = 1 << 30
 
 
+class Position:
+    """How far a training is: what it would be explained by if the next call broke."""
+
+    stage: Stage | None = None
+    state: Any = None
+
+
 @contextlib.contextmanager
-def explained(setup: Setup, phase: Phase, params: Params) -> Iterator[None]:
+def explained(
+    setup: Setup, phase: Phase, params: Params, position: Position | None = None
+) -> Iterator[None]:
     """Errors of compiled programs become one line; `params` are those that a phase begins with."""
     try:
         yield
+    except LcpinnError:
+        raise
     except MemoryError as error:
         raise LcpinnError(out_of_memory(str(error), setup, phase)) from error
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
         if "RESOURCE_EXHAUSTED" in str(error) or "ut of memory" in str(error):
             raise LcpinnError(out_of_memory(str(error), setup, phase)) from error
-        line = _raised_by_a_term(setup, phase, params)
+        # A callback that raises comes out as the one or the other.
+        asked = "allback" in str(error)
+        line = _raised_by_a_term(setup, phase, params, position) if asked else None
         if line is None:
             raise
         raise LcpinnError(line) from error
@@ -56,14 +71,11 @@ def _wanted(said: str) -> int | None:
     return None if match is None else int(float(match[1]) * units[match[2]])
 
 
-def _raised_by_a_term(setup: Setup, phase: Phase, params: Params) -> str | None:
+def _raised_by_a_term(
+    setup: Setup, phase: Phase, params: Params, position: Position | None
+) -> str | None:
     """Which term's callback raised, where and at which lambda, and what it said."""
-    rules = [phase.points(setup.sampling), setup.quadrature, setup.held_out]
-    for rule in rules:
-        if rule is None:
-            continue
-        key = jax.random.PRNGKey(0)
-        batch = setup.draw(key) if rule.rule == "random" else setup.fixed(rule)
+    for batch in _looked_at(setup, phase, position):
         line = setup.problem.find_raising(params, batch)
         if line is not None:
             where, _, said = line.partition(": ")
@@ -72,3 +84,12 @@ def _raised_by_a_term(setup: Setup, phase: Phase, params: Params) -> str | None:
             return f"{where}: {in_one_line(last)}"
     return None
 
+
+def _looked_at(setup: Setup, phase: Phase, position: Position | None) -> Iterator[Batch]:
+    """The batches of the call that broke, and those that a phase has from its beginning."""
+    stage = None if position is None else position.stage
+    if position is not None and stage is not None and stage.upcoming is not None:
+        yield from stage.upcoming(position.state)
+    for rule in (phase.points(setup.sampling), setup.quadrature, setup.held_out):
+        if rule is not None and rule.rule != "random":
+            yield setup.fixed(rule)

@@ -30,9 +30,6 @@ from lcpinn.term import Term
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
 
-# Of what a batch has of a place, what there is one of for every point.
-PER_POINT = ("coordinates", "quadrature", "observed", "normals")
-
 # Bytes that a Jacobian's intermediates may take on a CPU and on an accelerator; what needs more
 # comes in chunks.
 MEMORY = {"cpu": 2 << 30}
@@ -177,35 +174,48 @@ class Problem:
 
     def find_nonfinite(self, params: Params, batch: Batch) -> str | None:
         """The first row that is not finite, or whose derivative is not; None where all are."""
-        # Along one direction of the parameters that has no zero: nothing cancels a NaN.
-        direction = jax.tree.map(jnp.ones_like, params)
-        along = lambda p, b: jax.jvp(lambda q: self.residuals(q, b), (p,), (direction,))
-        residuals, slopes = jax.jit(along)(params, batch)
-        for what, values in (("", residuals), ("derivative of the ", slopes)):
-            for name, r in values.items():
-                bad = np.argwhere(~np.isfinite(np.asarray(r)))
+        for name, r in jax.jit(self.residuals)(params, batch).items():
+            bad = np.argwhere(~np.isfinite(np.asarray(r)))
+            if len(bad):
+                points = batch[self.family.terms[name].where]
+                where = self._described(points, int(bad[0][0]), int(bad[0][1]))
+                return f"the term {name!r} is NaN or infinite at {where} ({len(bad)} rows in all)"
+        for place, points in batch.items():
+            for name, finite in jax.jit(self._finite_slopes, static_argnums=1)(
+                params, place, points
+            ).items():
+                bad = np.flatnonzero(~np.asarray(finite))
                 if len(bad):
-                    points = batch[self.family.terms[name].where]
-                    where = self._described(points, int(bad[0][0]), int(bad[0][1]))
-                    count = f"({len(bad)} rows in all)"
-                    return f"the {what}term {name!r} is NaN or infinite at {where} {count}"
+                    at = np.unravel_index(bad[0], points.coordinates.shape[:2])
+                    where = self._described(points, int(at[0]), int(at[1]))
+                    count = f"({len(bad)} points in all)"
+                    what = f"the derivative of the term {name!r} by the network"
+                    return f"{what} is NaN or infinite at {where} {count}"
         return None
 
+    def _finite_slopes(self, params: Params, place: str, points: Points) -> dict[str, Array]:
+        """Whether a reverse pass from each point, one after the other, is finite: by term."""
+
+        def one(single: Points) -> dict[str, Array]:
+            here = {place: jax.tree.map(lambda a: a[None], single)}
+            sums = lambda p: {n: jnp.sum(r) for n, r in self.residuals(p, here).items()}
+            finite = lambda tree: jnp.all(
+                jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)])
+            )
+            return {name: finite(slope) for name, slope in jax.jacrev(sums)(params).items()}
+
+        return jax.lax.map(one, one_by_one(points))
+
     def find_raising(self, params: Params, batch: Batch) -> str | None:
-        """The first row whose term raises while it is computed, by a callback of the user's."""
-        for where, terms in self.family.groups.items():
-            if where not in batch:
-                continue
-            points = batch[where]
-            one = jax.jit(lambda p, q, where=where: self.residuals(p, {where: q}))
-            for i, j in np.ndindex(*points.coordinates.shape[:2]):
-                single = jax.tree.map(lambda a, i=i: a[i : i + 1], points)
-                here = {name: getattr(single, name)[:, j : j + 1] for name in PER_POINT
-                        if getattr(single, name) is not None}  # fmt: skip
+        """The first point where a callback of the user's raises, and what it says."""
+        for place, points in batch.items():
+            one = jax.jit(lambda p, q, place=place: self.residuals(p, {place: q}))
+            for index, (i, j) in enumerate(np.ndindex(*points.coordinates.shape[:2])):
+                single = jax.tree.map(lambda a, k=index: a[k][None], one_by_one(points))
                 try:
-                    jax.block_until_ready(one(params, single._replace(**here)))
-                except jax.errors.JaxRuntimeError as error:
-                    names = " or ".join(repr(term.name) for term in terms)
+                    jax.block_until_ready(one(params, single))
+                except (jax.errors.JaxRuntimeError, ValueError) as error:
+                    names = " or ".join(repr(term.name) for term in self.family.groups[place])
                     return f"the term {names} raises at {self._described(points, i, j)}: {error}"
         return None
 
@@ -249,6 +259,17 @@ class Problem:
         """What the network sees of holes, unless the family says itself what it sees."""
         seen = self.network.sees_holes and self.family.features is None
         return hole_features(self.family.domain) if seen else None
+
+
+def one_by_one(points: Points) -> Points:
+    """The same points, each with a lambda of its own: (l, n, ...) as (l n, 1, ...)."""
+    num_lambda, num = points.coordinates.shape[:2]
+    each = lambda a: a.reshape(num_lambda * num, 1, *a.shape[2:])
+    alone = {name: each(value) for name in ("coordinates", "quadrature", "observed", "normals")
+             if (value := getattr(points, name)) is not None}  # fmt: skip
+    repeated = {name: jnp.repeat(getattr(points, name), num, axis=0)
+                for name in ("parameters", "weights")}  # fmt: skip
+    return points._replace(**alone, **repeated)
 
 
 def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Array:

@@ -146,7 +146,7 @@ def _checked(term: str, value: Any) -> Array:
         vector = components(value)
     except (TypeError, ValueError):
         vector = None
-    if vector is None or not jnp.issubdtype(vector.dtype, jnp.floating):
+    if vector is None or vector.dtype == bool or jnp.iscomplexobj(vector):
         kind = f"{vector.dtype} values" if vector is not None else f"{value!r:.60}"
         raise LcpinnError(
             f"the term {term!r} returns {kind}: a residual is a real number, or a tuple of them"

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from lcpinn import protocol as protocols
 from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
-from lcpinn.failure import explained
+from lcpinn.failure import Position, explained
 from lcpinn.family import Family
 from lcpinn.machine import device, versions
 from lcpinn.network.mlp import Params
@@ -131,6 +131,7 @@ class _Training:
         self.params: Params = jax.jit(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
+        self.position = Position()
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
 
     def run(self) -> _Training:
@@ -143,7 +144,8 @@ class _Training:
         self.directory.rewind_metrics()
         for phase in range(self.phase, len(self.protocol.phases)):
             self.phase = phase
-            with explained(self.setup, self.protocol.phases[phase], self.params):
+            self.position = Position()
+            with explained(self.setup, self.protocol.phases[phase], self.params, self.position):
                 stage: Stage = self.protocol.phases[phase].build(self.setup)
                 state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
                 if restored is not None:
@@ -158,6 +160,7 @@ class _Training:
         reason, info, first = stage.stopped(state, {}), {}, True
         while reason is None:
             begun = time.perf_counter()
+            self.position.stage, self.position.state = stage, state
             state, info = stage.advance(state)
             info = jax.device_get(info)
             # The first call of a stage compiles; what it computes besides is small in comparison.

@@ -38,6 +38,7 @@ from lcpinn.threads import blas_threads
 LARGEST_DAMPING = 1e12
 ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
 NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resampling did not help
+LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
 class HeldOut(NamedTuple):
@@ -166,9 +167,10 @@ class GaussNewton(Phase):
                 state = _timed(program()(), state, min(self.block, round(remaining)))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
-            before, state = float(state.held_out.best), validated(state)
-            if not (np.isfinite(before) or np.isfinite(float(state.held_out.current))):
-                # Never finite: no parameters could be told from any others by these rows.
+            state = validated(state)
+            over = int(state.step) >= LOOKS or self._stopped(state, clock) is not None
+            if over and not np.isfinite(float(state.held_out.best)):
+                # Never finite: no parameters can be told from any others by these rows.
                 raise LcpinnError(problem.describe_nonfinite(state.params, held_out))
             return state, self._info(state, clock)
 
