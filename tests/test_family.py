@@ -673,3 +673,19 @@ def test_what_is_no_residual_is_one_line(value, said):
     assert str(caught.value) == (
         f"the term 'equation' returns {said}: a residual is a real number, or a tuple of them"
     )
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202ewave", "/etc/wave", 3, None, object()])
+def test_a_name_has_to_be_one(name):
+    class Named(lc.Family):
+        """Called something."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return u
+
+    with pytest.raises(lc.LcpinnError, match="Named: its name is .*; write a word, as in 'wave'"):
+        type("Named", (Named,), {"name": name})()
+    assert type("Named", (Named,), {"name": "wave 2"})().name == "wave 2"

@@ -12,7 +12,6 @@ exit code is 1 if any promise was broken.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections import Counter
@@ -36,10 +35,9 @@ SHOWN = 20  # broken promises that are written down
 def main(arguments: Sequence[str] | None = None) -> None:
     given = _parse(arguments)
     enable_cache()
-    command = shlex.join(["python", "-m", "benchmarks.chaos", *(arguments or sys.argv[1:])])
     ends = time.monotonic() + given.seconds
     with compiling_quickly():  # programs of these trainings run for moments
-        parts = {name: _continue(FAULTS[name], given, ends, command) for name in given.faults}
+        parts = {name: _continue(FAULTS[name], given, ends) for name in given.faults}
     broken = [name for name, part in parts.items() if part["kept"] < part["cases"]]
     if broken:
         sys.exit(f"promises were broken: {', '.join(broken)}")
@@ -67,6 +65,7 @@ def _continue(fault: Fault, given: argparse.Namespace, ends: float, command: str
     begun, before = time.monotonic(), part["seconds"]
     if first >= last or begun >= ends:
         return part
+    command = f"python -m benchmarks.chaos --faults {fault.name} --seed {given.seed}"
     part |= {"command": command, "stamp": stamp(given.seed)}
     written = begun
     for case in fault.cases(range(first, last), given.seed):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import inspect
 import json
 import operator
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,6 +26,7 @@ from hypothesis import strategies as st
 
 import lcpinn as lc
 from benchmarks.chaos.fault import Case, Fault
+from lcpinn.locate import in_users_file
 from lcpinn.sampling import fixed
 from lcpinn.shape import Box
 from lcpinn.training import identify, make_setup
@@ -285,6 +288,9 @@ def outcome_of(page: dict[str, Any]) -> tuple[str, str]:
         fault = "" if line.strip() and "\n" not in line and len(line) < LONGEST else "no clear line"
         return "refused", f"{fault}: {line[:300]!r}" if fault else ""
     except Exception as error:
+        if _innermost(error) == __file__:  # the page's own mistake, which has a line of its own
+            line = in_users_file(error, Path(__file__))
+            return "raised by its own code", "" if line and "\n" not in line else f"no line: {line}"
         message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return "a traceback", f"{message} ({_place(error)}) of {_shown(page)}"
     return "built", ""
@@ -307,15 +313,15 @@ def _use(family: lc.Family) -> None:
         jax.eval_shape(setup.problem.residuals, params, batch)
 
 
+def _innermost(error: BaseException) -> str:
+    """The file of the innermost frame; JAX's, where it refused a value that it was given."""
+    return traceback.extract_tb(error.__traceback__)[-1].filename
+
+
 def _place(error: BaseException) -> str:
-    trace = error.__traceback__
-    frames = []
-    while trace is not None:
-        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    own = [(file, line) for file, line in frames if "/lcpinn/" in file and "/chaos/" not in file]
-    file, line = (own or frames)[-1]
-    return f"{file.rpartition('/lcpinn/')[2]}, line {line}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/lcpinn/" in frame.filename] or frames
+    return f"{own[-1].filename.rpartition('/lcpinn/')[2]}, line {own[-1].lineno}"
 
 
 def _shown(page: dict[str, Any]) -> str:

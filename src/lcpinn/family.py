@@ -187,6 +187,9 @@ class Family(metaclass=_Built):
         return tuple(named.items())
 
     def _check_names(self, title: str) -> None:
+        name = self.name  # of directories and files, too
+        if not (isinstance(name, str) and name.isprintable() and name.strip("/\\ ") == name != ""):
+            raise LcpinnError(f"{title}: its name is {name!r:.60}; write a word, as in 'wave'")
         kinds = [
             ("coordinate", self.domain.names),
             ("output", self.outputs),
