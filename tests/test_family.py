@@ -675,7 +675,7 @@ def test_what_is_no_residual_is_one_line(value, said):
     )
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202ewave", "/etc/wave", 3, None, object()])
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202ewave", "etc/wave", 3, None, object()])
 def test_a_name_has_to_be_one(name):
     class Named(lc.Family):
         """Called something."""
@@ -686,6 +686,6 @@ def test_a_name_has_to_be_one(name):
         def equation(self, u):
             return u
 
-    with pytest.raises(lc.LcpinnError, match="Named: its name is .*; write a word, as in 'wave'"):
+    with pytest.raises(lc.LcpinnError, match=r"Named: its name is .*; write a word, as in 'wave'"):
         type("Named", (Named,), {"name": name})()
     assert type("Named", (Named,), {"name": "wave 2"})().name == "wave 2"

@@ -188,7 +188,8 @@ class Family(metaclass=_Built):
 
     def _check_names(self, title: str) -> None:
         name = self.name  # of directories and files, too
-        if not (isinstance(name, str) and name.isprintable() and name.strip("/\\ ") == name != ""):
+        sound = isinstance(name, str) and name.isprintable() and name.strip()
+        if not sound or any(mark in name for mark in "/\\"):
             raise LcpinnError(f"{title}: its name is {name!r:.60}; write a word, as in 'wave'")
         kinds = [
             ("coordinate", self.domain.names),
