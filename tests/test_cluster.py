@@ -212,6 +212,31 @@ def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path, monkeypatch):
     assert len(lines) == 2
 
 
+def test_a_scheduler_that_comes_back_gets_the_runs_again(dask, tmp_path):
+    """It is another one at the same address, and knows nothing; a worker comes with it."""
+    other, lines = Cluster(dask.home / "restarted"), []
+    other.home.mkdir()
+    other.scheduler()
+    port = other.address.rpartition(":")[2]
+    store = Store(tmp_path / "work", tmp_path / "results")
+
+    def hear(line):
+        lines.append(line)
+        if len(lines) == 1:  # that there are no workers yet
+            other.stop()
+            where = ("--host", "127.0.0.1", "--port", port)
+            other.start("scheduler", *where, "again")
+            other.worker("late")
+
+    try:
+        assert execute_on(other.address, RUNS[:1], store, say=hear) == []
+    finally:
+        other.stop()
+    assert lines[1].endswith(": waiting for it to come back")
+    assert lines[-1] == f"1 of 1: {RUNS[0].name}: measured"
+    assert store.is_over(RUNS[0])
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://there"])
 def test_an_address_without_a_scheduler_is_one_line(address, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "TIMEOUT", 1.0)

@@ -56,7 +56,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _continue(fault: Fault, given: argparse.Namespace, ends: float, command: str) -> dict[str, Any]:
+def _continue(fault: Fault, given: argparse.Namespace, ends: float) -> dict[str, Any]:
     """Cases of one fault from where the file ends, which is written every few seconds."""
     known = {} if given.again else _read(given.out)["faults"]
     part = known.get(fault.name, empty(fault))

@@ -17,7 +17,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from lcpinn.files import read_arrays
 
 ROOM = 24 << 20  # bytes of the file system
 KINDS = ("fast", "paper", "batch")
+Train = Callable[[str, Path], str | None]
 LENGTH = 0.04  # of the trainings that are killed: a few calls of each phase
 
 
@@ -101,40 +103,46 @@ def disk() -> Iterator[Disk]:
 # -- The cases -------------------------------------------------------------------------------------
 
 
-def cases(numbers: range, seed: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Case]:
+def cases(
+    numbers: Collection[int], seed: int, kinds: tuple[str, ...] = KINDS, report: bool = True
+) -> Iterator[Case]:
     """One write after the other, of one kind of training after the other, until none is left."""
     del seed  # every write is tried, none is drawn
+    train = partial(_train, report)
     with disk() as made, tempfile.TemporaryDirectory() as folder:
         first = 0
         for kind in kinds:
             whole = Path(folder) / kind
             with made.full_at(-1):
-                _train(kind, made.path / "run")
+                train(kind, made.path / "run")
             writes = made.number
             shutil.move(made.path / "run", whole)
             for number in numbers:
                 if first <= number < first + writes:
-                    yield _one(made, number, kind, number - first + 1, whole)
+                    yield _one(made, train, number, kind, number - first + 1, whole)
                     shutil.rmtree(made.path / "run", ignore_errors=True)
             first += writes
 
 
-def _train(kind: str, out: Path) -> str | None:
+def _train(report: bool, kind: str, out: Path) -> str | None:
     """What a training says that does not come to its end."""
     try:
-        kill.train(kind, out, LENGTH, seeds=(0,))
+        kill.train(kind, out, LENGTH, seeds=(0,), report=report)
     except lc.LcpinnError as error:
         return str(error)
     return None
 
 
-def _one(made: Disk, number: int, kind: str, write: int, whole: Path) -> Case:
+def _one(made: Disk, train: Train, number: int, kind: str, write: int, whole: Path) -> Case:
     out, said = made.path / "run", None
     try:
         with made.full_at(write):
-            said = _train(kind, out)
+            said = train(kind, out)
         checkpoint = _checkpoint(out)
-        problem = _problem(made, said, checkpoint, kind, out, whole)
+        problem = _problem(made, said, checkpoint)
+        if not problem:
+            again = train(kind, out)
+            problem = f"it does not go on: {again}" if again else kill.difference(whole, out)
     except Exception as error:
         checkpoint, problem = None, f"no clear line: {type(error).__name__}: {error}"
     outcome = "harmless" if said is None else "said"
@@ -143,16 +151,11 @@ def _one(made: Disk, number: int, kind: str, write: int, whole: Path) -> Case:
     return Case(number, not problem, f"{kind}: {outcome}, {had} a checkpoint", detail)
 
 
-def _problem(
-    made: Disk, said: str | None, checkpoint: str | None, kind: str, out: Path, whole: Path
-) -> str:
-    """What of the promise was not kept."""
+def _problem(made: Disk, said: str | None, checkpoint: str | None) -> str:
+    """What of the promise was not kept while the disk was full."""
     if said is not None and ("\n" in said or made.reason not in said):
         return f"no clear line: {said[:200]}"
-    if checkpoint not in (None, "whole"):
-        return f"the checkpoint is lost: {checkpoint}"
-    again = _train(kind, out)
-    return f"it does not go on: {again}" if again else kill.difference(whole, out)
+    return "" if checkpoint in (None, "whole") else f"the checkpoint is lost: {checkpoint}"
 
 
 def _checkpoint(out: Path) -> str | None:

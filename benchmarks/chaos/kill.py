@@ -58,16 +58,24 @@ class Decay(lc.Family):
 # -- What is killed ------------------------------------------------------------------------------
 
 
-def train(kind: str, out: Path, length: float = 1.0, seeds: tuple[int, ...] = (0, 1)) -> None:
+def train(
+    kind: str,
+    out: Path,
+    length: float = 1.0,
+    seeds: tuple[int, ...] = (0, 1),
+    report: bool = True,
+) -> None:
     """A training with a checkpoint after every compiled call, of a second or two by itself."""
     family, common = Decay(), {"resume": True, "checkpoint_every": 0.0, "progress": False}
     steps = lambda number: max(2, round(length * number))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lc.NotSolvedWarning)
         if kind == "fast":
-            lc.train(family, _small_fast(family, steps(120)), out=out, **common)
+            made = _small_fast(family, steps(120))
+            lc.train(family, made, out=out, report=report, **common)
         elif kind == "paper":
-            lc.train(family, _by_gradient(lc.protocol.paper(family), steps), out=out, **common)
+            made = _by_gradient(lc.protocol.paper(family), steps)
+            lc.train(family, made, out=out, report=report, **common)
         else:
             make = lambda family, at: _by_gradient(lc.protocol.pinn(family, at=at), steps)
             settings = tuple({"k": k} for k in (0.6, 1.0, 1.9))
@@ -103,10 +111,10 @@ def _by_gradient(made: lc.Protocol, steps: Any) -> lc.Protocol:
     )
 
 
-def _process(kind: str, out: Path, length: float, problems: Path) -> None:
+def _process(kind: str, out: Path, length: float, report: bool, problems: Path) -> None:
     """What the process that is killed runs."""
     try:
-        train(kind, out, length)
+        train(kind, out, length, report=report)
     except BaseException as error:
         problems.write_text(f"{type(error).__name__}: {error}")
         os._exit(1)
@@ -117,13 +125,17 @@ def _process(kind: str, out: Path, length: float, problems: Path) -> None:
 
 
 def cases(
-    numbers: range, seed: int, kinds: tuple[str, ...] = KINDS, length: float = 1.0
+    numbers: range,
+    seed: int,
+    kinds: tuple[str, ...] = KINDS,
+    length: float = 1.0,
+    report: bool = True,
 ) -> Iterator[Case]:
     """One case is one kill. Those of a chain are told once its training is compared."""
     with tempfile.TemporaryDirectory() as folder, cached(Path(folder) / "xla"):
         make = mp.get_context("forkserver")
         make.set_forkserver_preload(["benchmarks.chaos.kill"])
-        run = partial(_started, make, length)
+        run = partial(_started, make, length, report)
         wholes: dict[str, tuple[Path, float]] = {}
         chains = itertools.groupby(numbers, lambda number: number // KILLS)
         for chain, members in chains:
@@ -160,8 +172,9 @@ def _chain(
         yield Case(number, not problem, f"{kind}, {outcome}", detail)
 
 
-def _started(make: Any, length: float, kind: str, out: Path) -> Any:
-    process = make.Process(target=_process, args=(kind, out, length, out.with_suffix(".problem")))
+def _started(make: Any, length: float, report: bool, kind: str, out: Path) -> Any:
+    given = (kind, out, length, report, out.with_suffix(".problem"))
+    process = make.Process(target=_process, args=given)
     process.start()
     return process
 
@@ -213,7 +226,8 @@ def _content(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
 def cached(directory: Path) -> Iterator[None]:
     """Processes that are started here share their compiled programs."""
     chosen = {
-        "JAX_COMPILATION_CACHE_DIR": str(directory),
+        # Where one is chosen already, programs may be there from another time.
+        "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", str(directory)),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs run for moments
     }
