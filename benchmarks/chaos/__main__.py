@@ -65,8 +65,7 @@ def _continue(fault: Fault, given: argparse.Namespace, ends: float) -> dict[str,
     begun, before = time.monotonic(), part["seconds"]
     if first >= last or begun >= ends:
         return part
-    command = f"python -m benchmarks.chaos --faults {fault.name} --seed {given.seed}"
-    part |= {"command": command, "stamp": stamp(given.seed)}
+    part["stamp"] = stamp(given.seed)
     written = begun
     for case in fault.cases(range(first, last), given.seed):
         add(part, case)
@@ -85,7 +84,8 @@ def _continue(fault: Fault, given: argparse.Namespace, ends: float) -> dict[str,
 
 
 def _read(out: Path) -> dict[str, Any]:
-    return read_json(out) if out.exists() else {"benchmark": "chaos", "faults": {}}
+    begun = {"benchmark": "chaos", "command": "python -m benchmarks.chaos", "faults": {}}
+    return begun | (read_json(out) if out.exists() else {})
 
 
 def _write(out: Path, fault: Fault, part: dict[str, Any]) -> None:
@@ -95,8 +95,10 @@ def _write(out: Path, fault: Fault, part: dict[str, Any]) -> None:
     with FileLock(lock):
         result = _read(out)
         faults = result["faults"] | {fault.name: part}
+        fields = (*empty(fault), "stamp")  # of a part, as this version knows it
         order = [name for name in FAULTS if name in faults]
-        write_json(out, result | {"faults": {name: faults[name] for name in order}})
+        known = {name: {key: faults[name][key] for key in fields} for name in order}
+        write_json(out, result | {"faults": known})
     lock.unlink(missing_ok=True)
     print(line(fault, part), flush=True)
 
