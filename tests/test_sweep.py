@@ -134,6 +134,8 @@ def test_seeds_are_counted_or_named(text, seeds):
         (["burgers", "--seeds", "none"], "--seeds: 'none' is neither how many there are nor a li"),
         (["burgers", "--seeds", "0"], "--seeds: '0' is neither how many there are nor a list"),
         (["burgers", "--seeds", "1,1"], "--seeds: '1,1' is neither how many there are nor a list"),
+        (["burgers", "--cluster", "local", "--cluster-work", "there"],
+         "--cluster-work is for workers elsewhere; here, models are in --out"),
         (["burgers", "--workers", "2"], "--workers is for --cluster local: other clusters have"),
     ],
 )  # fmt: skip

@@ -105,6 +105,8 @@ def sweep(
 
     if workers is not None and cluster != "local":
         raise LcpinnError("--workers is for --cluster local: other clusters have theirs")
+    if cluster_work is not None and cluster in (None, "local"):
+        raise LcpinnError("--cluster-work is for workers elsewhere; here, models are in --out")
     given = {"steps": steps, "seconds": seconds, "tolerance": tolerance}
     options = {name: value for name, value in given.items() if value is not None}
     settings = [setting(text) for text in at or ()]
