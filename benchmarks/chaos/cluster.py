@@ -62,9 +62,8 @@ class Cluster:
         paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
         environment = os.environ | {"PYTHONPATH": paths, "TMPDIR": str(self.home)}
         command = [sys.executable, "-m", "dask", *words, "--no-dashboard"]
-        options = {"env": environment, "cwd": self.home}
         with (self.home / "dask.log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, **options)
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self.home)
 
     def stop(self) -> None:
         for process in (self.scheduler, *self.workers):

@@ -48,8 +48,9 @@ def held(kind: str, folder: Path, seed: int) -> str:
     out = folder / "run"
     place = out / "k=1-seed1" if kind == "batch" else out
     words = [sys.executable, "-c", HOLD, str(place)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(words, **pipes, text=True, env=_environment()) as other:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as other:
         assert other.stdout is not None
         other.stdout.readline()
         before = {p: p.read_bytes() for p in place.iterdir() if p.name != ".lock"}

@@ -181,14 +181,16 @@ def _started(make: Any, length: float, report: bool, kind: str, out: Path) -> An
 
 def _uninterrupted(run: Any, kind: str, out: Path) -> tuple[Path, float]:
     """A training that nobody kills, and its seconds once its programs are compiled."""
+    seconds = 0.0
     for _ in range(2):
         shutil.rmtree(out, ignore_errors=True)
         begun = time.monotonic()
         process = run(kind, out)
         process.join(PATIENCE)
+        seconds = time.monotonic() - begun
         if process.exitcode != 0:
             raise SystemExit(f"{kind} does not train: {out.with_suffix('.problem').read_text()}")
-    return out, time.monotonic() - begun
+    return out, seconds
 
 
 def _moment(out: Path) -> str:

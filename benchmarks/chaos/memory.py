@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lcpinn as lc
 from benchmarks.chaos.fault import Case, Fault, random_of
@@ -31,9 +32,9 @@ def train(kind: str) -> None:
     family = Decay()
     if kind == "fast":
         made = lc.protocol.fast(family, steps=4)
-        restarts = made.phases[0]
+        restarts: Any = made.phases[0]
         rows = Sampling(interior=MANY // 8, face=16, num_lambda=1, rule="collocation")
-        phase = replace(restarts.phase, sampling=rows)  # pyright: ignore[reportAttributeAccessIssue]
+        phase = replace(restarts.phase, sampling=rows)
         lc.train(family, replace(made, phases=(replace(restarts, phase=phase),)), progress=False)
         return
     few = lambda made: replace(

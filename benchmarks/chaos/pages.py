@@ -351,7 +351,7 @@ def _drawn(own_seed: int, count: int) -> list[tuple[str, str]]:
 
     @seed(own_seed)
     @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+              suppress_health_check=[*HealthCheck.__members__.values()])  # fmt: skip
     @given(pages())
     def look(page: dict[str, Any]) -> None:
         if len(outcomes) < count:

@@ -57,8 +57,9 @@ def out_of_memory(said: str, setup: Setup, phase: Phase) -> str:
     interior, faces = (n * sampling.num_lambda for n in (sampling.interior, sampling.face))
     points = f"{interior} interior and {faces} face points for {count} parameters"
     lower = "the points of its sampling (interior, face, num_lambda)"
-    if hasattr(network, "widths"):
-        lower += f" or the widths of its network, now {network.widths}"
+    widths = getattr(network, "widths", None)
+    if widths is not None:
+        lower += f" or the widths of its network, now {widths}"
     kind = type(phase.innermost).__name__
     return f"out of memory: {kind} wanted {amount}, with {points}; lower {lower}"
 

@@ -182,12 +182,11 @@ def _local(workers: int | None, say: Say) -> Iterator[str]:
         from distributed import LocalCluster
     num = workers or _workers_here()
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with (
-        _silent("distributed.nanny", "distributed.worker", "distributed.scheduler"),
-        LocalCluster(n_workers=num, **options) as cluster,
-    ):
-        say(f"{num} local workers at {cluster.scheduler_address}")
-        yield cluster.scheduler_address
+    with _silent("distributed.nanny", "distributed.worker", "distributed.scheduler"):
+        cluster: Any = LocalCluster(n_workers=num, **options)
+        with cluster:
+            say(f"local workers at {cluster.scheduler_address}: {num}")
+            yield cluster.scheduler_address
 
 
 def _workers_here() -> int:

@@ -168,9 +168,8 @@ def line(row: Mapping[str, Any]) -> str:
 def write_csv(path: Path, table: Sequence[Mapping[str, Any]]) -> None:
     """The rows under their columns' names; nothing where there is nothing."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
