@@ -60,6 +60,7 @@ def _continue(fault: Fault, given: argparse.Namespace, ends: float) -> dict[str,
     """Cases of one fault from where the file ends, which is written every few seconds."""
     known = {} if given.again else _read(given.out)["faults"]
     part = known.get(fault.name, empty(fault))
+    part["full"] = min(part["full"], fault.full)
     first = part["cases"]
     last = part["full"] if given.count is None else min(part["full"], first + given.count)
     begun, before = time.monotonic(), part["seconds"]

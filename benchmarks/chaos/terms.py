@@ -176,6 +176,6 @@ FAULT = Fault(
     name="terms",
     done="a term that is NaN, overflows, has no derivative or raises at one lambda in a million",
     promise="named with its place and lambda; never in the parameters",
-    full=96,
+    full=48,
     cases=cases,
 )
