@@ -1,5 +1,6 @@
 """Whatever a person types wrong: one line that says what, exit code 2, and every file intact."""
 
+import pickle
 import shutil
 import sys
 
@@ -9,6 +10,7 @@ from conftest import DECAY
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+import lcpinn as lc
 from lcpinn.cli import app
 
 SMOKE = ("--protocol", "smoke", "--quiet")
@@ -326,3 +328,12 @@ def test_a_directory_that_cannot_be_written(refused, home, out):
     if out.startswith("/proc") and sys.platform != "linux":
         pytest.skip("there is no /proc")
     refused("train", "decay.py", *SMOKE, "--out", out, says=[f"cannot write to {out}: "])
+
+
+def test_what_an_error_quotes_may_go_over_lines():
+    with pytest.raises(lc.LcpinnError) as caught:
+        lc.Box(x=np.ones((2, 2)))
+    assert str(caught.value) == (
+        "x: array([[1., 1.], [1., 1.]]) is not a range; write (low, high)"
+    )
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # from a worker

@@ -27,9 +27,8 @@ def test_a_killed_training_ends_as_another():
 
 
 @pytest.mark.slow
-def test_damaged_files_are_refused(tmp_path):
-    files.originals(tmp_path)
-    assert broken(Case(**told) for told in files.read_all(tmp_path, 0, 90, 1)) == []
+def test_damaged_files_are_refused():
+    assert broken(files.cases(range(90), 1)) == []
 
 
 @pytest.mark.slow

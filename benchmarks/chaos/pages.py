@@ -33,6 +33,8 @@ from lcpinn.training import identify, make_setup
 
 CHUNK = 100  # pages that Hypothesis draws at once
 LONGEST = 1500  # characters of a line
+UNHEALTHY = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much,
+             HealthCheck.large_base_example)  # fmt: skip
 RARELY = 25  # one part in so many of a page is odd
 
 # -- What a page is made of ------------------------------------------------------------------------
@@ -351,7 +353,7 @@ def _drawn(own_seed: int, count: int) -> list[tuple[str, str]]:
 
     @seed(own_seed)
     @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate],
-              suppress_health_check=[*HealthCheck.__members__.values()])  # fmt: skip
+              suppress_health_check=UNHEALTHY)  # fmt: skip
     @given(pages())
     def look(page: dict[str, Any]) -> None:
         if len(outcomes) < count:
