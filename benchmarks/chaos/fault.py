@@ -34,6 +34,7 @@ class Fault:
     promise: str  # what has to hold
     full: int
     cases: Callable[[range, int], Iterator[Case]]
+    quick: bool = True  # programs run for moments: the compiler optimises little
 
 
 def random_of(seed: int, number: int) -> np.random.Generator:

@@ -369,4 +369,5 @@ FAULT = Fault(
     promise="built, or refused in one line, and never a traceback",
     full=10_000,
     cases=cases,
+    quick=False,  # some are large, and take minutes without
 )
