@@ -3,6 +3,7 @@
 import pickle
 import shutil
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -331,8 +332,9 @@ def test_a_directory_that_cannot_be_written(refused, home, out):
 
 
 def test_what_an_error_quotes_may_go_over_lines():
+    matrix: Any = np.ones((2, 2))
     with pytest.raises(lc.LcpinnError) as caught:
-        lc.Box(x=np.ones((2, 2)))
+        lc.Box(x=matrix)
     assert str(caught.value) == (
         "x: array([[1., 1.], [1., 1.]]) is not a range; write (low, high)"
     )
