@@ -26,7 +26,7 @@ import numpy as np
 import typer
 
 import lcpinn as lc
-from benchmarks import readme
+from benchmarks import readme, scaling
 from benchmarks.chaos import table as chaos_table
 from benchmarks.shapes.training import factor
 from lcpinn.cli import app
@@ -49,6 +49,7 @@ def pages() -> dict[Path, Callable[[str], str]]:
             between(text, "facts", overview()), "results", readme.render(readme.collect())
         ),
         DOCS / "reliability.md": lambda text: between(text, "results", promises()),
+        DOCS / "distributed.md": distributed,
         DOCS / "when.md": lambda text: between(text, "results", solver_beside_network()),
     }
     for name in FAMILIES:
@@ -245,6 +246,86 @@ def _network_beside(runs: list[dict[str, Any]], name: str) -> list[str]:
     seconds = np.median([run["seconds"]["total"] for run in of_family])
     largest = np.median([run["error"]["dense_max"] for run in of_family])
     return [f"{seconds:.0f}\u00a0s", readme._error(largest)]
+
+
+# -- Many devices --------------------------------------------------------------------------------
+
+TEN_MILLION, GPUS = 10_000_000, (1, 8, 64)
+
+
+def distributed(text: str) -> str:
+    """docs/distributed.md with what is measured: sizes, scaling, and the model of many GPUs."""
+    measured = {name: _record(name) for name in ("roofline-cpu", "roofline-h200", "scaling-cpu")}
+    for mark, make, needed in (
+        ("sizes", sizes_beside_peak, ("roofline-cpu", "roofline-h200")),
+        ("scaling", scaling_on_cores, ("scaling-cpu",)),
+        ("model", modelled_gpus, ("roofline-h200",)),
+    ):
+        known = [record for name in needed if (record := measured[name]) is not None]
+        text = between(text, mark, "\n\n".join(map(make, known)) or "Not measured yet.")
+    return text
+
+
+def _record(name: str) -> dict[str, Any] | None:
+    path = ROOT / "results" / f"{name}.json"
+    return read_json(path) if path.exists() else None
+
+
+def sizes_beside_peak(result: dict[str, Any]) -> str:
+    """Time and memory as parameters and rows grow, and the share of the peak."""
+    head = ["P", "N", "J′J", "of the peak", "Cholesky", "of the peak", "step", "memory", "J alone"]
+    rows = []
+    for size in result["sizes"]:
+        seconds, share, used = size["seconds"], size["share"], size["bytes"]
+        cells = [f"{size[name]:,}".replace(",", "\u202f") for name in ("parameters", "rows")]
+        for name in ("normal", "cholesky"):
+            cells += [_seconds(seconds[name]), f"{share[name]:.0%}"]
+        cells += [_seconds(seconds["step"]), _gigabytes(used["used"]), _gigabytes(used["jacobian"])]
+        rows.append(cells)
+    peak = f"{result['peak']['flops'] / 1e12:.3g} TFLOP/s"
+    title = f"{result['stamp']['device']}, peak {peak}, `{result['command']}`:"
+    return f"{title}\n\n{table(head, rows, numbers=len(head))}"
+
+
+def scaling_on_cores(result: dict[str, Any]) -> str:
+    """Seconds and the parallel efficiency on every number of devices."""
+    head = ["", "devices", "P", "N", "J′J", "efficiency", "step", "efficiency"]
+    rows = []
+    for kind in ("strong", "weak"):
+        alone = result[kind][0]
+        for size in result[kind]:
+            cells = [kind, *(str(size[name]) for name in ("devices", "parameters", "rows"))]
+            for name in ("normal", "step"):
+                gain = alone["seconds"][name] / size["seconds"][name]
+                share = gain / (size["devices"] if kind == "strong" else 1)
+                cells += [_seconds(size["seconds"][name]), f"{share:.0%}"]
+            rows.append(cells)
+    title = f"{result['stamp']['device']}, `{result['command']}`:"
+    return f"{title}\n\n{table(head, rows, numbers=len(head) - 1)}"
+
+
+def modelled_gpus(result: dict[str, Any]) -> str:
+    """Ten million rows on 1, 8 and 64 GPUs."""
+    model = scaling.model(result["sizes"], TEN_MILLION, GPUS)
+    head = ["GPUs", "rows", "replicated", "all-reduce", "step", "efficiency"]
+    timed = ("rows", "fixed", "all_reduce", "step")
+    rows = [
+        [str(s["devices"]), *(_seconds(s[name]) for name in timed), f"{s['efficiency']:.0%}"]
+        for s in model["steps"]
+    ]
+    title = (
+        f"{result['stamp']['device']}, P = {model['parameters']}, N = {model['rows']}, "
+        f"{_gigabytes(model['bytes'])} all-reduced in every step:"
+    )
+    return f"{title}\n\n{table(head, rows, numbers=len(head))}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g}\u00a0s" if value >= 1 else f"{1e3 * value:.3g}\u00a0ms"
+
+
+def _gigabytes(value: float) -> str:
+    return f"{value / 1e9:.2g}\u00a0GB"
 
 
 # -- The command line ----------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """What a Gauss-Newton step costs, part by part, as the network and its rows grow.
 
     python -m benchmarks.gauss_newton [--large] [--repeats 5] [--out results/gauss-newton-cpu.json]
+    python -m benchmarks.gauss_newton --grid [1000x10000,...] [--out results/roofline-cpu.json]
 
 helmholtz-2d in double precision, with three rows for every parameter (parameter space) and with one
 row for every two (sample space). The parts are the optimiser's own functions, each compiled by
 itself; the whole step is compiled as one program, as in a training. A factorisation that would take
 more than `--limit` seconds at the next size, by the cube law, is left out from there on. With
 `--out` a picture is drawn beside the file. `--large` goes on to sizes for an accelerator.
+
+`--grid` is another table (benchmarks/roofline.py): J'J summed over chunks of many rows, and its
+Cholesky factor, beside the device's peak; time and memory as parameters and rows grow.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 from matplotlib.figure import Figure
 
+from benchmarks import roofline
 from benchmarks.stamp import stamp
 from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.families.helmholtz import Helmholtz
@@ -35,6 +40,7 @@ from lcpinn.files import write_json
 from lcpinn.network import MLP
 from lcpinn.optimiser import GainRatio, damping
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.optimiser.linear_model import Whole
 from lcpinn.optimiser.stage import Setup
 from lcpinn.plot import COLOURS
 from lcpinn.precision import double
@@ -50,7 +56,7 @@ LIMIT = 20.0  # seconds that a step may take
 PATIENCE = 10.0  # seconds after which three repetitions are enough
 WIDTHS = ((12, 12), (16, 16), (20, 20), (24, 24), (28, 28), (32, 32), (40, 40))
 LARGE = ((48, 48), (40, 40, 40), (64, 64), (48, 48, 48), (64, 64, 64))
-FACTORISE: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
+FACTORISE: dict[str, Callable[[Whole, Array], tuple[Array, Array]]] = {
     "qr": damping._qr,
     "two-level": damping._two_level,
     "cholesky": damping._cholesky,
@@ -66,16 +72,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5, help="timed repetitions of each part")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a step may take")
     parser.add_argument("--widths", help="these alone: 12x12,24x24x24")
+    parser.add_argument(
+        "--grid",
+        nargs="?",
+        const=roofline.default_grid(),
+        help="parameters x rows, 1000x10000,2000x20000: J'J and Cholesky beside the peak",
+    )
     parser.add_argument("--out", type=Path, help="write the result here, a picture beside it")
     given = parser.parse_args(arguments)
     widths = WIDTHS + (LARGE if given.large else ())
     if given.widths is not None:
         widths = tuple(tuple(map(int, w.split("x"))) for w in given.widths.split(","))
-    result = measure(widths, given.repeats, given.limit)
     options = sys.argv[1:] if arguments is None else list(arguments)
-    result["command"] = shlex.join(["python", "-m", "benchmarks.gauss_newton", *options])
+    command = {"command": shlex.join(["python", "-m", "benchmarks.gauss_newton", *options])}
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
+    if given.grid is not None:
+        keep = lambda r: None if given.out is None else write_json(given.out, {**r, **command})
+        roofline.measure(roofline.parse_grid(given.grid), given.repeats, keep)
+        return
+    result = measure(widths, given.repeats, given.limit) | command
+    if given.out is not None:
         write_json(given.out, result)
         print(f"written to {given.out} and {draw(result, given.out.with_suffix('.png'))}")
 
@@ -149,9 +166,9 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
         scale = equilibrating(problem, scales)
         return weighted_rows(problem, setup.weighting, unravel(theta), batch, scale)
 
-    def jacobian(theta: Array, batch: Batch, scales: Any) -> tuple[Array, Array]:
+    def jacobian(theta: Array, batch: Batch, scales: Any) -> Whole:
         scale = equilibrating(problem, scales)
-        return rows_and_jacobian(problem, setup.weighting, unravel, theta, batch, scale)
+        return Whole(*rows_and_jacobian(problem, setup.weighting, unravel, theta, batch, scale))
 
     def losses(directions: Array, theta: Array, batch: Batch, scales: Any) -> Array:
         one = lambda p: jnp.sum(rows(theta + p, batch, scales) ** 2)
@@ -173,15 +190,17 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
     ms: dict[str, Any] = {}
     with blas_threads():
         ms["rows"], _ = time_of(rows, theta, batch, scales)
-        ms["jacobian"], (r, matrix) = time_of(jacobian, theta, batch, scales)
+        ms["jacobian"], model = time_of(jacobian, theta, batch, scales)
         # As small as in late steps, where the two-level solver needs both of its levels.
-        centre = 1e-10 * jnp.sum(matrix**2)
+        centre = 1e-10 * jnp.sum(model.matrix**2)
         dampings = damping.damping_grid(centre, DAMPINGS)
         if solvers == ["sample-space"]:
             sample_space = lambda *given: damping._sample_space(*given)[0].directions
-            ms["solve"], directions = time_of(sample_space, matrix, r, dampings, centre)
+            ms["solve"], directions = time_of(
+                sample_space, model.matrix, model.rows, dampings, centre
+            )
         else:
-            factors = {n: time_of(FACTORISE[n], matrix, r, centre) for n in solvers}
+            factors = {n: time_of(FACTORISE[n], model, centre) for n in solvers}
             ms["factorise"] = {name: spent for name, (spent, _) in factors.items()}
             factor, c = factors[solvers[-1]][1]
             ms["conjugate_gradients"], directions = time_of(_solve, factor, c, dampings, centre)
@@ -193,7 +212,7 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
     return {
         "widths": list(problem.network.widths),
         "parameters": int(theta.size),
-        "rows": int(r.size),
+        "rows": int(model.rows.size),
         "ms": ms,
     }
 

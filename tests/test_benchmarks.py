@@ -12,8 +12,9 @@ import pytest
 from toy import of_kind
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, choices, families, gauss_newton, solve, step
+from benchmarks import baselines, choices, families, gauss_newton, scaling, solve, step
 from benchmarks.stamp import stamp
+from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.network import MLP
@@ -161,7 +162,45 @@ def test_a_training_that_fails_is_reported(tmp_path, capfd, monkeypatch):
     assert "does not take seconds" in capfd.readouterr().err
 
 
-# -- gauss_newton --------------------------------------------------------------------------------
+# -- gauss_newton and scaling ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_sizes_beside_the_peak(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "grid.json"
+    monkeypatch.setitem(chunks.MEMORY, "cpu", 1 << 23)  # the 600 rows in chunks
+    gauss_newton.main(["--grid", "100x600", "--repeats", "1", "--out", str(out)])
+    (size,) = json.loads(out.read_text())["sizes"]
+    assert abs(size["parameters"] - 100) < 40
+    assert size["rows"] == 600
+    assert set(size["share"]) == {"normal", "cholesky"}
+    assert all(0 < share < 1.5 for share in size["share"].values())
+    assert size["bytes"]["jacobian"] == 8 * 600 * size["parameters"]
+    assert size["bytes"]["step"] > 8 * size["parameters"] ** 2
+    assert "of peak" in capsys.readouterr().out
+
+
+def test_a_model_of_many_gpus():
+    """Rows are divided, the rest is not; 64 GPUs exchange through the network, too."""
+    sizes = [
+        {"parameters": 100, "rows": n, "solver": "two-level", "seconds": {"step": 0.5 + 1e-3 * n}}
+        for n in (1000, 5000)
+    ]
+    sizes.append({**sizes[0], "parameters": 10})
+    model = scaling.model(sizes, 64_000, (1, 8, 64))
+    one, eight, many = model["steps"]
+    assert model["bytes"] == 2 * 8 * 100**2
+    assert one["step"] == pytest.approx(64.5)
+    assert one["all_reduce"] == 0
+    assert eight["rows"] == pytest.approx(8.0)
+    assert eight["fixed"] == pytest.approx(0.5)
+    assert eight["all_reduce"] == pytest.approx(2 * 7 / 4 * 8e4 / scaling.NVLINK)
+    through = 2 * 7 / 4 * 1e4 / scaling.NETWORK
+    assert many["all_reduce"] == pytest.approx(eight["all_reduce"] + through)
+    assert many["efficiency"] == pytest.approx(64.5 / (64 * many["step"]))
+
+
+# -- gauss_newton, part by part -------------------------------------------------------------------
 
 
 @pytest.mark.slow

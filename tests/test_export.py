@@ -38,8 +38,8 @@ def inputs(solution, num=50):
     """Points, coefficients and loss weights, each with a row of its own."""
     family = solution.family
     middle = np.array([sum(ends) / 2 for ends in family.parameters.ranges.values()])
-    at = {"parameters": middle} if isinstance(family.domain, Region) else {}
-    found = {"coordinates": np.asarray(family.domain.sobol(num, **at))}
+    at = middle if isinstance(family.domain, Region) else None
+    found = {"coordinates": np.asarray(family.domain.sobol(num, parameters=at))}
     if family.parameters.free:
         found["parameters"] = np.asarray(family.parameters.sobol(num, seed=1))
     if family.weights is not None:

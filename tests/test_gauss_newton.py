@@ -11,8 +11,7 @@ import scipy.linalg
 from jax.flatten_util import ravel_pytree
 from toy import Coupled, Oscillator
 
-from lcpinn import rows as rows_module
-from lcpinn import threads
+from lcpinn import chunks, threads
 from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
@@ -20,8 +19,9 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Setup
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
-from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid, gram
+from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.optimiser.linear_model import RowSystem, Summed, Whole, gram
 from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Conditional, Fixed, ReLoBRaLo
@@ -39,6 +39,10 @@ def random_problem(num_rows, num_params, decades, seed=0):
     right = np.linalg.qr(rng.normal(size=(num_params, min(num_rows, num_params))))[0]
     values = 10.0 ** -np.linspace(0, decades, min(num_rows, num_params))
     return (left * values) @ right.T, rng.normal(size=num_rows)
+
+
+def model_of(jacobian, rows):
+    return Whole(jnp.asarray(rows), jnp.asarray(jacobian))
 
 
 def dense_step(jacobian, rows, damping):
@@ -64,7 +68,7 @@ def dense_step(jacobian, rows, damping):
 def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shape):
     jacobian, rows = random_problem(*shape, decades=decades)
     dampings = damping_grid(jnp.asarray(centre), 9)
-    steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), dampings, dampings[4], solver)
+    steps, _ = damped_steps(model_of(jacobian, rows), dampings, dampings[4], solver)
     for damping, direction, predicted in zip(
         dampings, steps.directions, steps.predicted, strict=True
     ):
@@ -80,7 +84,7 @@ def test_steps_equal_the_dense_solution(solver, decades, centre, tolerance, shap
 def test_sample_space_gives_the_same_steps(decades):
     jacobian, rows = random_problem(20, 50, decades)
     dampings = damping_grid(jnp.asarray(1e-4), 5)
-    steps, _ = damped_steps(jnp.asarray(jacobian), jnp.asarray(rows), dampings, dampings[2], "qr")
+    steps, _ = damped_steps(model_of(jacobian, rows), dampings, dampings[2], "qr")
     for damping, direction, predicted in zip(
         dampings, steps.directions, steps.predicted, strict=True
     ):
@@ -100,8 +104,8 @@ def test_a_system_that_is_not_solved_is_no_candidate():
     """Below rounding of J'J the Cholesky factor is not one of J'J + m I, and nothing says so."""
     jacobian, rows = random_problem(90, 30, 10)
     centre = jnp.asarray(3e-16)
-    dampings, given = damping_grid(centre, 9), (jnp.asarray(jacobian), jnp.asarray(rows))
-    steps, _ = damped_steps(*given, dampings, centre, "cholesky")
+    dampings, model = damping_grid(centre, 9), model_of(jacobian, rows)
+    steps, _ = damped_steps(model, dampings, centre, "cholesky")
     assert np.isfinite(steps.directions).all()
     gradients = [
         np.linalg.norm(jacobian.T @ (rows + jacobian @ p) + m * p)
@@ -111,13 +115,12 @@ def test_a_system_that_is_not_solved_is_no_candidate():
     assert not solved.all()
     assert relative[~solved].max() > 1e-2
     assert relative[solved].max() < 1e-6
-    exact, _ = damped_steps(*given, dampings, centre, "qr")
+    exact, _ = damped_steps(model, dampings, centre, "qr")
     assert exact.solved.all()
-    both = lambda v: (jnp.asarray(rows), jnp.asarray(jacobian))
     how = {"num": 9, "solver": "cholesky", "radius": np.inf}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lcpinn.optimiser.damping.smallest_damping", lambda *_: 0.0)
-        offered = candidates(both, jnp.ones(30), centre, **how)
+        offered = candidates(model, jnp.ones(30), centre, **how)
     np.testing.assert_array_equal(offered.admissible, steps.solved)
 
 
@@ -167,7 +170,7 @@ def test_steps_that_may_rise_leave_a_curved_valley(corrections):
 @pytest.mark.slow
 def test_an_exploring_step_fills_the_trust_region_and_a_descent_takes_the_lowest():
     rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
-    both = lambda v: (rows(v), jax.jacobian(rows)(v))
+    both = lambda v: Whole(rows(v), jax.jacobian(rows)(v))
     begin, damping = jnp.array([1.0, np.sin(3.0)]), jnp.asarray(1.0)
     step = partial(levenberg_marquardt_step, rows, both, begin, damping, ModelDriven(), radius=0.3)
     now = float(jnp.sum(rows(begin) ** 2))
@@ -192,7 +195,7 @@ def test_exploring_finds_the_end_of_a_curved_valley():
 @pytest.mark.slow
 def test_an_exploring_step_that_is_not_finite_is_not_taken():
     rows = lambda v: jnp.where(v[0] > 1.5, jnp.nan, 1.0) * jnp.stack([v[1], v[0] - 2])
-    both = lambda v: (rows(v), jax.jacobian(rows)(v))
+    both = lambda v: Whole(rows(v), jax.jacobian(rows)(v))
     begin = jnp.ones(2)
     step = partial(levenberg_marquardt_step, rows, both, begin, jnp.asarray(1e-9), ModelDriven())
     taken = step(exploring=True)
@@ -211,7 +214,7 @@ def test_exploring_ends_when_the_model_loss_no_longer_falls_by_its_share():
 
 
 def solve(rows, theta, solver, steps=60, *, acceptance: Acceptance = FIRST_ORDER, **options):
-    jacobian = jax.jit(lambda v: (rows(v), jax.jacobian(rows)(v)))
+    jacobian = jax.jit(lambda v: Whole(rows(v), jax.jacobian(rows)(v)))
     step = jax.jit(
         lambda t, d: levenberg_marquardt_step(
             rows, jacobian, t, d, acceptance, solver=solver, **options
@@ -248,8 +251,7 @@ def test_second_order_steps_go_further():
 def test_the_same_factorisation_solves_for_other_rows(solver, shape):
     jacobian, rows = random_problem(*shape, decades=2)
     dampings = damping_grid(jnp.asarray(1e-4), 5)
-    given = jnp.asarray(jacobian), jnp.asarray(rows)
-    _, solve_for = damped_steps(*given, dampings, dampings[2], solver)
+    _, solve_for = damped_steps(model_of(jacobian, rows), dampings, dampings[2], solver)
     others = jnp.asarray(np.random.default_rng(3).normal(size=(2, shape[0])))
     part = dampings[1:3]
     for row, damping, step in zip(others, part, solve_for(others, part), strict=True):
@@ -299,14 +301,71 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
     given = {"unravel": unravel, "batch": batch, "scale": scale}
     both = lambda: jax.jit(partial(rows_and_jacobian, problem, Fixed({}), **given))(theta=theta)
     whole = both()
-    monkeypatch.setitem(rows_module.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
+    monkeypatch.setitem(chunks.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
     for one, other in zip(whole, both(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [Oscillator(), Coupled()], ids=["oscillator", "coupled"])
+def test_sums_over_chunks_are_what_the_whole_jacobian_gives(family, monkeypatch):
+    """90 points inside, and fewer on the boundary, in chunks of four: the last ones are padded."""
+    problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
+    batch = fixed(family, Sampling(90, 7, 1, "collocation"), jnp.float64)
+    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    system = RowSystem(problem, Fixed({}), unravel, batch)
+    rng = np.random.default_rng(0)
+    directions, others = (
+        jnp.asarray(rng.normal(size=(2, n))) for n in (theta.size, system.num_rows(theta))
+    )
+
+    def everything(theta):
+        model = system.linearised(theta, "cholesky")
+        products = model.times(directions), model.times(directions[0])
+        sums = model.normal(), model.gradient(), model.squares, model.total(gram_and_rows)
+        return (model.rows, *products, model.transposed_times(others), *sums)
+
+    gram_and_rows = lambda jacobian, rows: (gram(2 * jacobian), jacobian.T @ rows)
+    whole = jax.jit(everything)(theta)
+    assert isinstance(system.linearised(theta, "cholesky"), Whole)
+    monkeypatch.setitem(chunks.MEMORY, "cpu", 8 * 8 * theta.size * 4)  # four rows at a time
+    assert isinstance(jax.eval_shape(partial(system.linearised, solver="qr"), theta), Whole)
+    summed = jax.jit(lambda theta: everything(theta))(theta)
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(summed), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("solver", "share"), [("two-level", 1e-12), ("cholesky", 1e-4)])
+def test_a_step_over_chunks_is_the_step(solver, share, monkeypatch):
+    """Corrected to second order; with a damping, as a share of the trace, that needs two levels.
+
+    One level alone loses as many digits as the condition has, whichever way J'J is summed.
+    """
+    problem = Problem(Oscillator(), MLP((4, 4), "sine", FiLM(0, 2)), jnp.float64)
+    batch = fixed(problem.family, Sampling(90, 7, 1, "collocation"), jnp.float64)
+    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    system = RowSystem(problem, Fixed({}), unravel, batch)
+    damping = share * jax.jit(lambda t: system.linearised(t, solver).squares)(theta)
+
+    def step():
+        model = partial(system.linearised, solver=solver)
+        given = (system.rows, model, theta, damping, GainRatio(corrections=2))
+        return jax.jit(lambda: levenberg_marquardt_step(*given, num=3, solver=solver))()
+
+    whole = step()
+    monkeypatch.setitem(chunks.MEMORY, "cpu", 8 * 8 * theta.size * 16)  # sixteen rows at a time
+    assert isinstance(system.linearised(theta, solver), Summed)
+    summed = step()
+    assert not np.array_equal(whole.theta, theta)
+    np.testing.assert_allclose(summed.theta, whole.theta, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(summed.loss, whole.loss, rtol=1e-7)
+    np.testing.assert_allclose(summed.model_loss, whole.model_loss, rtol=1e-7)
+
+
 def test_no_step_leaves_the_trust_region():
     """Rosenbrock from afar: the free step leaps, the other one keeps to its share of theta."""
-    jacobian = lambda v: (banana(v), jax.jacobian(banana)(v))
+    jacobian = lambda v: Whole(banana(v), jax.jacobian(banana)(v))
 
     def length(radius):
         rule = GainRatio(corrections=0)

@@ -114,8 +114,8 @@ def test_a_network_sees_holes_only_where_it_is_told_to():
 
 
 def test_fast_sees_holes_and_the_paper_does_not():
-    assert lc.protocol.fast(FourHoles(), seconds=1.0).network.holes
-    assert not lc.protocol.paper(FourHoles()).network.holes
+    assert lc.protocol.fast(FourHoles(), seconds=1.0).network.sees_holes
+    assert not lc.protocol.paper(FourHoles()).network.sees_holes
 
 
 def test_holes_survive_saving(tmp_path):

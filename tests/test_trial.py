@@ -1,5 +1,6 @@
 """Frequency scales by trial: random features tell slow solutions from fast ones."""
 
+import json
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import lcpinn as lc
+from benchmarks import trial as benchmark
 from lcpinn.families import Helmholtz
 from lcpinn.network import MLP
 from lcpinn.protocol.trial import tried, worst_residuals
@@ -45,6 +47,7 @@ def test_a_slow_solution_gets_slow_units_and_a_fast_one_faster_units():
 def test_nothing_changes_where_the_given_scale_does_as_well():
     family = Helmholtz(2)
     network = lc.protocol.fast(family, seconds=1.0).network
+    assert isinstance(network, MLP)
     assert network.frequency_scale == 5.0
     assert tried(family, network) is network
 
@@ -61,3 +64,15 @@ def test_residuals_are_those_of_the_equation():
 def test_the_same_trial_ends_the_same(scale):
     one, other = (worst_residuals(Saddle(), NETWORK, [scale]) for _ in range(2))
     np.testing.assert_array_equal(one, other)
+
+
+def test_the_benchmark_writes_what_it_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "KNOWN", {"saddle": Saddle})
+    out = tmp_path / "trial.json"
+    monkeypatch.setattr("sys.argv", ["benchmarks.trial", "--out", str(out)])
+    benchmark.main()
+    entry = json.loads(out.read_text())["families"]["saddle"]
+    assert [scale for scale, _ in entry["residuals"]] == [5.0, 1.0, 2.0, 10.0]
+    assert entry["table"] == 5.0
+    assert entry["taken"] <= 2.0
+    assert "saddle" in capsys.readouterr().out

@@ -151,7 +151,7 @@ outputs = mostly(
 
 ARGUMENTS = (
     *COORDINATES, *COEFFICIENTS, "u", "v", "u_x", "u_t", "u_xx", "u_xt", "v_y", "laplacian_u",
-    "point", "u_n", "n_x", "u_xxxx", "v_air_x", "w", "u_z", "weights", "lam", "u_xxxxxxxxxxxx",
+    "point", "u_n", "n_x", "u_xxxx", "v_air_x", "w", "u_z", "weights", "lam", "u_xxxxxx",
 )  # fmt: skip
 BODIES: tuple[Callable[..., Any], ...] = (
     lambda *v: sum(v, 0.0),

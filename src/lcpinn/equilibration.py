@@ -10,6 +10,7 @@ lambda, so that it also holds for rows that have not been drawn yet.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -17,9 +18,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from lcpinn.chunks import map_chunks, rows_at_once
 from lcpinn.network.film import chebyshev
 from lcpinn.network.mlp import Params
-from lcpinn.rows import Problem, Scale, num_components, rows_and_jacobian
+from lcpinn.rows import Problem, Scale, num_components, place_jacobian
 from lcpinn.sampling import Batch, Points
 
 # For each term, coefficients of log |d row / d params|² in the features of lambda.
@@ -53,17 +55,22 @@ def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -
         for where, p in batch.items()
     }
     scale = equilibrating(problem, unscaled)
-    _, jacobian = rows_and_jacobian(problem, weighting, unravel, theta, evenly, scale)
-    sizes, scales, start = num_components(problem, params, batch), {}, 0
-    for terms in family.groups.values():
-        for term in terms:
-            points, size = batch[term.where], sizes[term.name]
-            num = points.coordinates.shape[0]
-            block = jacobian[start : start + num * size].reshape(num, size, -1)
-            response = jnp.sum(block**2, axis=(1, 2)) / size
-            scales[term.name] = _fit(_features(problem, points), response)
-            start += num * size
+    sizes, scales = num_components(problem, params, batch), {}
+    at_once = rows_at_once(theta.size, theta.dtype.itemsize)
+    for where, terms in family.groups.items():
+        place = place_jacobian(problem, weighting, unravel, where, scale)
+        parts = tuple(sizes[t.name] for t in terms)
+        respond = lambda at, place=place, parts=parts: _responses(place(theta, at)[1], parts)
+        responses = map_chunks(respond, evenly[where], at_once)
+        for term, response in zip(terms, responses, strict=True):
+            scales[term.name] = _fit(_features(problem, batch[where]), response)
     return scales
+
+
+def _responses(jacobian: Float[Array, "l c p"], sizes: tuple[int, ...]) -> list[Array]:
+    """The mean square (l,) of a row's derivatives, for terms with so many components each."""
+    blocks = jnp.split(jacobian, list(itertools.accumulate(sizes))[:-1], axis=1)
+    return [jnp.sum(b**2, axis=(1, 2)) / n for b, n in zip(blocks, sizes, strict=True)]
 
 
 def _fit(features: Float[Array, "n f"], response: Float[Array, " n"]) -> Float[Array, " f"]:

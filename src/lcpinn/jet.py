@@ -80,14 +80,14 @@ class Series:
     def __matmul__(self, matrix: Array) -> Series:
         return Series(self.orders, _linear(self.coefficients, matrix))
 
-    def __add__(self, other: Series | Array) -> Series:
+    def __add__(self, other: Series | Array | float) -> Series:
         if isinstance(other, Series):
             return Series(self.orders, self.coefficients + other.coefficients)
         # A constant has only a zeroth coefficient.
         constant = jnp.broadcast_to(other, self.coefficients.shape[1:])
         return Series(self.orders, _shift(self.coefficients, constant))
 
-    def __mul__(self, other: Series | Array) -> Series:
+    def __mul__(self, other: Series | Array | float) -> Series:
         if not isinstance(other, Series):
             return Series(self.orders, self.coefficients * other)
         a, b = self.coefficients, other.coefficients

@@ -17,7 +17,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
+from lcpinn.devices import alone, make_mesh, spread_along
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
@@ -47,6 +49,7 @@ def retrain(
     checkpoint_every: float = 30.0,
     progress: bool = True,
     at_once: int | None = None,
+    devices: int | None = None,
 ) -> list[Solution]:
     """One solution for every setting of the coefficients and every seed, settings outermost.
 
@@ -54,23 +57,28 @@ def retrain(
     on, so that several seeds of `lc.protocol.paper` make a batch too. As many members run at once
     as fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every
     one gets a run directory in there, named after its setting and seed. Its seconds are its share
-    of the batch's. While a batch trains there is a checkpoint of it beside them, every
-    `checkpoint_every` seconds, from which `resume=True` goes on; members that are finished stay as
-    they are. Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be batched.
+    of the batch's. Members are divided among `devices` of this machine, as `train` divides rows.
+    While a batch trains there is a checkpoint of it beside them, every `checkpoint_every` seconds,
+    from which `resume=True` goes on; members that are finished stay as they are. Phases that decide
+    between compiled calls (Gauss-Newton, Restarts) cannot be batched.
     """
     made = [make(family, at=setting) if setting else make(family) for setting in settings]
     members = [(protocol, seed) for protocol in made for seed in seeds]
     _check_members(family, members)
+    mesh = make_mesh(devices)
+    if not alone():
+        raise LcpinnError("a batch of trainings runs in one process; several train one network")
     first = members[0][0]
     with arithmetic(first.dtype):
         setup = make_setup(first.view(family), first)
         _check_phases(first)
-        size = min(at_once or _room(setup), len(members))
+        num = 1 if mesh is None else mesh.size
+        size = min(at_once or num * _room(setup), len(members))
     with _opened(family, members, out, resume, overwrite) as directories:
         solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size], directories[start : start + size]
-            solutions += _train_part(family, setup, *part, checkpoint_every, resume, progress)
+            solutions += _train_part(family, setup, *part, checkpoint_every, resume, progress, mesh)
     return solutions
 
 
@@ -82,15 +90,19 @@ def _train_part(
     every: float,
     resume: bool,
     progress: bool,
+    mesh: Mesh | None,
 ) -> list[Solution]:
     """Members that train together; what they end with is written before others begin."""
     if resume and all(directory.finished() for directory in directories):
         return [load(directory.path or Path(), family) for directory in directories]
-    checkpoint = _checkpoint(directories, every)
+    # The last one again, until every device has as many.
+    full = [*members, *members[-1:] * (-len(members) % (1 if mesh is None else mesh.size))]
+    checkpoint = _checkpoint(directories, len(full), every)
     if not resume:
         checkpoint.remove()
     with arithmetic(members[0][0].dtype), meter(progress) as shown:
-        solutions = _Batch(family, setup, members, shown, checkpoint).run()
+        trained = _Batch(family, setup, full, shown, checkpoint, mesh).run()
+    solutions = trained[: len(members)]
     for solution, directory in zip(solutions, directories, strict=True):
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
@@ -100,9 +112,9 @@ def _train_part(
     return solutions
 
 
-def _checkpoint(directories: Sequence[RunDirectory], every: float) -> Checkpoint:
-    """Of members that train together, named after them: others may have the same `out`."""
-    identity = fingerprint([directory.identity for directory in directories])
+def _checkpoint(directories: Sequence[RunDirectory], num: int, every: float) -> Checkpoint:
+    """Of `num` members that train together, named after them: others may have the same `out`."""
+    identity = fingerprint([num, *(directory.identity for directory in directories)])
     first = directories[0].path
     file = None if first is None else first.parent / f"batch-{identity}.safetensors"
     return Checkpoint(file, identity, every)
@@ -207,14 +219,16 @@ class _Batch:
         members: Sequence[tuple[Protocol, int]],
         shown: Meter,
         checkpoint: Checkpoint,
+        mesh: Mesh | None = None,
     ):
         self.family, self.setup, self.members, self.shown = family, setup, members, shown
         self.checkpoint, self.restored = checkpoint, checkpoint.restore()
         priors = [protocol.view(family).parameters for protocol, _ in members]
         # All coefficients are the setup's to hold, or they are drawn and none is.
         values = [[] if prior.free else list(prior.held.values()) for prior in priors]
-        self.coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
-        self.keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
+        coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
+        keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
+        self.coefficients, self.keys = (spread_along(0, a, mesh) for a in (coefficients, keys))
         self.seconds = {"compile": 0.0, "train": 0.0}
         self.stopped: list[list[str]] = [[] for _ in members]
 

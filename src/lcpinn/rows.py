@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from lcpinn.chunks import map_chunks, num_points, rows_at_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
@@ -29,11 +30,6 @@ from lcpinn.term import Term
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
-
-# Bytes that a Jacobian's intermediates may take on a CPU and on an accelerator; what needs more
-# comes in chunks.
-MEMORY = {"cpu": 2 << 30}
-ACCELERATOR_MEMORY = 24 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +146,25 @@ class Problem:
         scale: Scale | None = None,
     ) -> Float[Array, " n"]:
         """All rows in one vector, term after term."""
-        parts = []
+        blocks = self.row_blocks(residuals, weights, batch, scale)
+        return jnp.concatenate([block.ravel() for block in blocks.values()])
+
+    def row_blocks(
+        self,
+        residuals: Mapping[str, Array],
+        weights: Mapping[str, Array],
+        batch: Batch,
+        scale: Scale | None = None,
+    ) -> dict[str, Float[Array, "l n c"]]:
+        """The rows of every term, pointwise."""
+        blocks = {}
         for name, r in residuals.items():
             points = batch[self.family.terms[name].where]
             factor = jnp.sqrt(weights[name] * points.quadrature)
             if scale is not None:
                 factor = factor * scale(name, points)
-            parts.append((r * factor[..., None]).ravel())
-        return jnp.concatenate(parts)
+            blocks[name] = r * factor[..., None]
+        return blocks
 
     def loss(self, params: Params, batch: Batch, weights: Mapping[str, Array]) -> Array:
         """The sum of squared rows."""
@@ -288,10 +295,24 @@ def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Arra
 def weighted_rows(
     problem: Problem, weighting: Any, params: Params, batch: Batch, scale: Scale | None = None
 ) -> Float[Array, " n"]:
-    """The rows under a weighting that keeps no state."""
-    residuals = problem.residuals(params, batch)
-    weights, _ = weighting.weigh((), problem.family, batch, residuals)
-    return problem.rows(residuals, weights, batch, scale)
+    """The rows under a weighting that keeps no state; in chunks where there are many."""
+
+    def blocks(part: Batch) -> dict[str, Array]:
+        residuals = problem.residuals(params, part)
+        weights, _ = weighting.weigh((), problem.family, part, residuals)
+        return problem.row_blocks(residuals, weights, part, scale)
+
+    size = _rows_at_once(params)
+    if all(num_points(points) <= size for points in batch.values()):
+        by_term = blocks(batch)
+    else:
+        by_term = {}
+        for where, points in batch.items():
+            # Of a chunk only its points are kept for a reverse pass, which makes the rest again.
+            alone = jax.checkpoint(lambda part, where=where: blocks({where: part}))
+            by_term |= map_chunks(alone, points, size)
+    order = (t.name for terms in problem.family.groups.values() for t in terms)
+    return jnp.concatenate([by_term[name].ravel() for name in order if name in by_term])
 
 
 def rows_and_jacobian(
@@ -302,35 +323,47 @@ def rows_and_jacobian(
     batch: Batch,
     scale: Scale | None = None,
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
-    """The rows and their derivatives, one reverse pass per row, vectorised over rows.
-
-    Every place of the batch has one point per lambda, so that a slice along its first axis is one
-    row for each component of its terms. The order is that of `weighted_rows`.
-    """
+    """The rows and their derivatives; the order is that of `weighted_rows`."""
     check_one_point_per_lambda(batch)
     num = num_components(problem, unravel(theta), batch)
-    rows_of: dict[str, Array] = {}
-    jacobian_of: dict[str, Array] = {}
+    size = rows_at_once(theta.size, theta.dtype.itemsize)
+    rows: list[Array] = []
+    jacobian: list[Array] = []
     for where, terms in problem.family.groups.items():
-        names = [t.name for t in terms]
-
-        def one(vector: Array, points: Points, where=where) -> tuple[Array, Array]:
-            single = {where: jax.tree.map(lambda a: a[None], points)}
-            rows = weighted_rows(problem, weighting, unravel(vector), single, scale)
-            return rows, rows
-
-        jacobian, rows = _by_chunks(jax.jacrev(one, has_aux=True), theta, batch[where])
+        place = place_jacobian(problem, weighting, unravel, where, scale)
+        values, derivatives = map_chunks(partial(place, theta), batch[where], size)
         at = 0
-        for name in names:
-            size = num[name]
-            rows_of[name] = rows[:, at : at + size].ravel()
-            jacobian_of[name] = jacobian[:, at : at + size].reshape(-1, theta.size)
-            at += size
-    order = [t.name for terms in problem.family.groups.values() for t in terms]
-    return (
-        jnp.concatenate([rows_of[n] for n in order]),
-        jnp.concatenate([jacobian_of[n] for n in order]),
-    )
+        for term in terms:
+            of_term = slice(at, at + num[term.name])
+            rows.append(values[:, of_term].ravel())
+            jacobian.append(derivatives[:, of_term].reshape(-1, theta.size))
+            at = of_term.stop
+    return jnp.concatenate(rows), jnp.concatenate(jacobian)
+
+
+def place_jacobian(
+    problem: Problem,
+    weighting: Any,
+    unravel: Callable[[Array], Params],
+    where: str,
+    scale: Scale | None = None,
+) -> Callable[[Array, Points], tuple[Float[Array, "l c"], Float[Array, "l c p"]]]:
+    """From theta and points of a place to the rows there, of all its terms, and their derivatives.
+
+    One reverse pass per row, vectorised over rows: every point has a lambda of its own, so that a
+    slice along the first axis is one row for each component of the terms.
+    """
+
+    def one(vector: Array, points: Points) -> tuple[Array, Array]:
+        single = {where: jax.tree.map(lambda a: a[None], points)}
+        rows = weighted_rows(problem, weighting, unravel(vector), single, scale)
+        return rows, rows
+
+    def place(theta: Array, points: Points) -> tuple[Array, Array]:
+        jacobian, rows = jax.vmap(jax.jacrev(one, has_aux=True), (None, 0))(theta, points)
+        return rows, jacobian
+
+    return place
 
 
 def check_one_point_per_lambda(batch: Batch) -> None:
@@ -350,19 +383,9 @@ def num_components(problem: Problem, params: Params, batch: Batch) -> dict[str, 
     return {name: shape.shape[-1] for name, shape in shapes.items()}
 
 
-def _by_chunks(function: Callable[..., Any], theta: Array, points: Points) -> Any:
-    """Map over rows; in chunks where everything at once would exceed the memory budget."""
-    num = points.coordinates.shape[0]
-    # A reverse pass keeps a few copies of the parameters and of every hidden value per row.
-    bytes_per_row = 8 * theta.size * theta.dtype.itemsize
-    budget = MEMORY.get(jax.default_backend(), ACCELERATOR_MEMORY)
-    chunk = max(1, budget // bytes_per_row)
-    if num <= chunk:
-        return jax.vmap(function, (None, 0))(theta, points)
-    # Equal chunks where that is possible: a remainder would be a second program to compile.
-    count = -(-num // chunk)
-    count = next((c for c in range(count, 2 * count) if num % c == 0), count)
-    return jax.lax.map(lambda p: function(theta, p), points, batch_size=-(-num // count))
+def _rows_at_once(params: Params) -> int:
+    leaves = jax.tree.leaves(params)
+    return rows_at_once(sum(leaf.size for leaf in leaves), leaves[0].dtype.itemsize)
 
 
 # -- Features ------------------------------------------------------------------------------------

@@ -5,13 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from lcpinn import protocol as protocols
+from lcpinn.devices import (
+    agreed_arrays,
+    agreed_data,
+    alone,
+    is_first,
+    make_mesh,
+    noticing_lost_processes,
+    on_every_device,
+    on_this_device,
+)
 from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
 from lcpinn.failure import Position, explained
@@ -25,7 +37,7 @@ from lcpinn.protocol import Protocol
 from lcpinn.rows import Problem
 from lcpinn.rundir import RunDirectory
 from lcpinn.solution import Solution, load, signature
-from lcpinn.spec import describe, to_plain
+from lcpinn.spec import describe, from_plain, to_plain
 from lcpinn.verdict import Verdict, check_tolerance
 
 
@@ -42,6 +54,7 @@ def train(
     report: bool = True,
     tolerance: float | None = None,
     seconds: float | None = None,
+    devices: int | None = None,
 ) -> Solution:
     """Train one network for the whole family and return its solution.
 
@@ -54,6 +67,10 @@ def train(
     is looked at, for at most `seconds` (600 by default then), and warns with `NotSolvedWarning` if
     it is not reached; without one it warns above one per cent. `solution.verdict` says which. Both
     are for the default protocol; another one is trained as it is, and judged by the tolerance.
+
+    Rows are divided among `devices` of this machine: all accelerators by default, and one CPU.
+    Under `jax.distributed` it is so many of every process; the first process writes and judges,
+    and the others return the same solution without a verdict.
 
     JAX's double precision is switched on for the length of the call if the protocol asks for it.
     """
@@ -69,16 +86,22 @@ def train(
     if not isinstance(protocol, Protocol):
         raise LcpinnError(f"{protocol!r} is no Protocol; pass a value: lc.protocol.smoke(family)")
     protocol.check_parts()
+    mesh = make_mesh(devices)
+    protocol = _shared(protocol)
     family = protocol.view(family)
     run = identify(family, protocol, seed)
-    directory = RunDirectory(None if out is None else Path(out), run, every=checkpoint_every)
-    directory.open(resume=resume, overwrite=overwrite)
+    directory = RunDirectory(
+        Path(out) if out is not None and is_first() else None, run, every=checkpoint_every
+    )
+    progress, report = progress and is_first(), report and is_first()
+    with _first_of_all():
+        directory.open(resume=resume, overwrite=overwrite)
     with contextlib.closing(directory):
-        if resume and directory.finished():
-            return load(Path(out or "."), family)
+        if agreed_data(resume and directory.finished()):
+            return _finished(family, protocol, run, directory)
         begun = time.perf_counter()
-        with arithmetic(protocol.dtype), meter(progress) as shown:
-            trained = _Training(family, protocol, seed, directory, shown).run()
+        with arithmetic(protocol.dtype), meter(progress) as shown, noticing_lost_processes():
+            trained = _Training(family, protocol, seed, directory, shown, mesh).run()
         solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
         if report and protocol.judged:
             spent = sum(trained.seconds.values())
@@ -111,33 +134,87 @@ def identify(family: Family, protocol: Protocol, seed: int) -> dict[str, Any]:
     }
 
 
-def make_setup(family: Family, protocol: Protocol) -> Setup:
-    """What a protocol optimises for this family."""
-    problem = Problem(family, protocol.network, jnp.dtype(protocol.dtype))
+def make_setup(family: Family, protocol: Protocol, mesh: Mesh | None = None) -> Setup:
+    """What a protocol optimises for this family, and on which devices."""
     return Setup(
-        problem, protocol.weighting, protocol.sampling, protocol.quadrature, protocol.held_out
+        Problem(family, protocol.network, jnp.dtype(protocol.dtype)),
+        protocol.weighting,
+        protocol.sampling,
+        protocol.quadrature,
+        protocol.held_out,
+        mesh=mesh,
     )
+
+
+def _shared(protocol: Protocol) -> Protocol:
+    """The first process's protocol: what each made may depend on how long that took."""
+    if alone():
+        return protocol
+    if protocol.network.shapes_vary:
+        raise LcpinnError(f"{protocol.name} solves without rows to divide: run it in one process")
+    return from_plain(agreed_data(to_plain(protocol)))
+
+
+def _finished(
+    family: Family, protocol: Protocol, run: dict[str, Any], directory: RunDirectory
+) -> Solution:
+    """The solution of a run that is over; the first process has the directory."""
+    if alone():
+        return load(directory.path or Path(), family)
+    with arithmetic(protocol.dtype):
+        if directory.path is None:
+            problem = make_setup(family, protocol).problem
+            like = jax.jit(problem.init)(jax.random.PRNGKey(0))
+            return Solution(family, protocol, agreed_arrays(like), run)
+        solution = load(directory.path, family)
+        agreed_arrays(solution.params)
+    return solution
+
+
+@contextlib.contextmanager
+def _first_of_all() -> Iterator[None]:
+    """What only the first process does; if it cannot, the others hear of it."""
+    refusal: LcpinnError | None = None
+    try:
+        yield
+    except LcpinnError as error:
+        refusal = error
+    told = agreed_data(None if refusal is None else str(refusal))
+    if told is not None:
+        raise refusal or LcpinnError(told)
+
+
+def _position(header: dict[str, Any]) -> dict[str, Any]:
+    return {name: header[name] for name in ("phase", "stopped", "seconds")}
 
 
 class _Training:
     """One run: its position, so that it can be written down and taken up again."""
 
     def __init__(
-        self, family: Family, protocol: Protocol, seed: int, directory: RunDirectory, shown: Meter
+        self,
+        family: Family,
+        protocol: Protocol,
+        seed: int,
+        directory: RunDirectory,
+        shown: Meter,
+        mesh: Mesh | None = None,
     ):
-        self.setup, self.protocol = make_setup(family, protocol), protocol
+        self.setup, self.protocol = make_setup(family, protocol, mesh), protocol
         self.directory, self.shown = directory, shown
-        self.key = jax.random.PRNGKey(seed)
-        self.params: Params = jax.jit(self.setup.problem.init)(jax.random.fold_in(self.key, 0))
+        self.key = on_every_device(jax.random.PRNGKey(seed), mesh)
+        first = jax.random.fold_in(self.key, 0)
+        self.params: Params = self.setup.jit(self.setup.problem.init)(first)
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.position = Position()
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
 
     def run(self) -> _Training:
-        restored = self.directory.restore()
-        if restored is not None:
-            position = restored[0]
+        with _first_of_all():
+            restored = self.directory.restore()
+        position = agreed_data(None if restored is None else _position(restored[0]))
+        if position is not None:
             self.phase, self.stopped = position["phase"], position["stopped"]
             self.seconds = position["seconds"]
             self.before = sum(self.seconds.values())
@@ -148,9 +225,12 @@ class _Training:
             with explained(self.setup, self.protocol.phases[phase], self.params, self.position):
                 stage: Stage = self.protocol.phases[phase].build(self.setup)
                 state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
-                if restored is not None:
-                    state, restored = restored[1](state, self.protocol.network.shapes_vary), None
-                self.params = self._through(stage, state)
+                if position is not None:
+                    if restored is not None:
+                        state = restored[1](state, self.protocol.network.shapes_vary)
+                    state, position = agreed_arrays(state), None
+                self.params = self._through(stage, on_every_device(state, self.setup.mesh))
+        self.params = on_this_device(self.params, self.setup.mesh)
         return self
 
     def _through(self, stage: Stage, state: Any) -> Params:
@@ -195,5 +275,6 @@ class _Training:
             "phases": phases,
             "stopped": self.stopped,
             "seconds": self.seconds,
+            **({} if self.setup.mesh is None else {"devices": self.setup.mesh.size}),
             **self.facts,
         }

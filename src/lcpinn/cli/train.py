@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import sys
 import textwrap
+import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,7 +17,16 @@ import typer
 from rich.console import Console
 
 import lcpinn as lc
-from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, fail, print_json, stdout
+from lcpinn.cli.common import (
+    FamilyArgument,
+    JsonOption,
+    app,
+    blaming,
+    fail,
+    print_json,
+    say,
+    stdout,
+)
 from lcpinn.cli.evaluate import show_result
 from lcpinn.cli.support import tables
 from lcpinn.cli.support.columns import assignments
@@ -79,6 +92,24 @@ def train(
     checkpoint_every: Annotated[
         float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints.")
     ] = 30.0,
+    devices: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Default: every accelerator of this machine."),
+    ] = None,
+    distributed: Annotated[
+        bool,
+        typer.Option("--distributed", help="One of several processes, under Slurm or MPI."),
+    ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where process 0 of several is to be reached."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many there are.")
+    ] = None,
+    process: Annotated[
+        int | None, typer.Option(min=0, metavar="I", help="Which of them this is, from 0.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the result, no progress.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -95,10 +126,15 @@ def train(
     lcpinn train burgers --protocol sa-pinn              a baseline of the paper
     lcpinn train helmholtz-1d --protocol pinn --at k=1 --at k=3.25
     lcpinn families --protocols                          which applies where
+    lcpinn train helmholtz-3d --distributed              srun: one for each node
     """
-    asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out)
+    asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out, devices)
     options = {"resume": resume, "checkpoint_every": checkpoint_every}
-    with blaming(family):
+    with ending_at_once(), blaming(family):
+        if distributed or (coordinator, processes, process) != (None, None, None):
+            from lcpinn.devices import join_processes
+
+            join_processes(coordinator, processes, process)
         page = find_family(family)
         if len(asked.at) > 1:
             if tolerance is not None:
@@ -119,6 +155,7 @@ class _Asked(NamedTuple):
     seconds: float | None
     tolerance: float | None
     out: Path | None
+    devices: int | None = None
 
     def make(self, family: Family, at: Mapping[str, float] | None = None) -> Protocol:
         given = {"steps": self.steps, "seconds": self.seconds, "at": at or None}
@@ -141,9 +178,32 @@ class _Asked(NamedTuple):
         options += [("--at", text) for text in self.at]
         options += [("--seed", self.seed or None), ("--steps", self.steps)]
         options += [("--seconds", self.seconds), ("--tolerance", self.tolerance), ("--out", out)]
+        options += [("--devices", self.devices)]
         for name, value in options:
             words += [] if value is None else [name, str(value)]
         return shlex.join([*words, *more])
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """One of several processes that fails ends on the spot, so that the others notice.
+
+    Leaving in order, it would wait for them, and they for it.
+    """
+    from lcpinn.devices import LOST, LostProcessError, alone
+
+    try:
+        yield
+    except BaseException as error:
+        code = getattr(error, "exit_code", 2)
+        if alone() or code < 2:
+            raise
+        if isinstance(error, LcpinnError):
+            say(str(error))
+        elif not isinstance(error, typer.Exit):
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(LOST if isinstance(error, LostProcessError) else code)
 
 
 def _train_one(
@@ -154,22 +214,26 @@ def _train_one(
     as_json: bool,
     options: Mapping[str, Any],
 ) -> None:
+    from lcpinn.devices import is_first
     from lcpinn.rundir import OURS as RUN_FILES
     from lcpinn.study.paper import paper_row
 
     chosen = asked.make(family, *asked.settings())
     names = (family.name, chosen.name, chosen.setting, f"seed{asked.seed}")
     out = asked.out or Path("runs") / "-".join(filter(None, names))
-    if not quiet:
+    if not quiet and is_first():
         _introduce(family, str(chosen), asked.seed, as_json)
     try:
         run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
+        run["devices"] = asked.devices
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotSolvedWarning)  # the verdict is printed below
             solution = lc.train(family, chosen, tolerance=asked.tolerance, **run, **options)
     except KeyboardInterrupt:
         begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
         fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
+    if not is_first():
+        return
     result = _result(out)
     files = [str(out / name) for name in RUN_FILES if (out / name).exists()]
     if as_json:
@@ -205,6 +269,7 @@ def _train_batch(
         _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
     try:
         run = {"out": out, "overwrite": overwrite, "progress": not quiet}
+        run["devices"] = asked.devices
         solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run, **options)
     except KeyboardInterrupt:
         begins = "" if list(out.glob("batch-*.safetensors")) else " (it had no checkpoint yet)"

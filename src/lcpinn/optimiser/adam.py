@@ -68,7 +68,7 @@ class Adam(Phase):
             loss, terms = jax.tree.map(lambda values: values[last], history)
             return state, {"loss": loss, "terms": terms}
 
-        compiled = jax.jit(run)
+        compiled = setup.jit(run)
 
         def advance(state: AdamState) -> tuple[AdamState, Info]:
             end = min(int(state.step) + self.block, self.steps)
@@ -89,7 +89,7 @@ class Adam(Phase):
             for step in range(int(state.step), min(int(state.step) + self.block, self.steps)):
                 yield setup.draw(step_key(state.key, step))
 
-        return Stage(self.steps, jax.jit(init), advance, stopped, keep, run, diagnose, upcoming)
+        return Stage(self.steps, setup.jit(init), advance, stopped, keep, run, diagnose, upcoming)
 
     @property
     def mappable(self) -> bool:

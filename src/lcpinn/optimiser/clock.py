@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from lcpinn.devices import agreed
+
 
 class Clock:
     """Counts down from the first call of `start`; without a limit it never ends."""
@@ -19,4 +21,6 @@ class Clock:
         """Seconds until the time is up, negative from then on."""
         if self.seconds is None:
             return float("inf")
-        return self.seconds if self._deadline is None else self._deadline - time.monotonic()
+        if self._deadline is None:
+            return self.seconds
+        return agreed(self._deadline - time.monotonic())

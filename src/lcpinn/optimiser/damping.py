@@ -22,7 +22,6 @@ Which of the steps is taken is another question: optimiser/acceptance/.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,6 +29,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
+
+from lcpinn.optimiser.linear_model import LinearModel, Whole, gram
 
 SOLVERS = ("qr", "two-level", "cholesky")
 ITERATIONS = 30  # of conjugate gradients
@@ -61,8 +62,7 @@ class Candidates(NamedTuple):
     trust-region radius, or whose linear system has not been solved, are not `admissible`.
     """
 
-    rows: Float[Array, " n"]
-    jacobian: Float[Array, "n p"]
+    model: LinearModel
     loss: Array
     centre: Array
     dampings: Float[Array, " d"]
@@ -73,18 +73,18 @@ class Candidates(NamedTuple):
 
     def model_rows(self, directions: Float[Array, "k p"]) -> Float[Array, "k n"]:
         """r + J p, what the rows would be after each step if they were linear."""
-        return self.rows + directions @ self.jacobian.T
+        return self.model.rows + self.model.times(directions)
 
     def model_loss(self, index: Array) -> Array:
         """|r + J p|² of one candidate.
 
         Not the loss less the predicted decrease: that leaves rounding of the present loss.
         """
-        return jnp.sum((self.rows + self.jacobian @ self.directions[index]) ** 2)
+        return jnp.sum((self.model.rows + self.model.times(self.directions[index])) ** 2)
 
 
 def candidates(
-    rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
+    model: LinearModel,
     theta: Float[Array, " p"],
     damping: Array,
     *,
@@ -92,23 +92,21 @@ def candidates(
     solver: str,
     radius: float,
 ) -> Candidates:
-    """The steps from theta for `num` dampings about the given one.
+    """The steps from theta, about which the model holds, for `num` dampings about the given one.
 
     A damping of zero asks for a first value relative to the size of the problem. The trust-region
     radius is relative to |theta|.
     """
-    rows, jacobian = rows_and_jacobian(theta)
-    trace = jnp.sum(jacobian**2)
+    trace = model.squares
     centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
     centre = jnp.maximum(centre, smallest_damping(trace, solver))
     dampings = damping_grid(centre, num)
-    steps, solve = damped_steps(jacobian, rows, dampings, centre, solver)
+    steps, solve = damped_steps(model, dampings, centre, solver)
     # By the first-order step: a second-order correction is short beside it.
     within = jnp.sum(steps.directions**2, axis=1) <= (radius * jnp.linalg.norm(theta)) ** 2
     return Candidates(
-        rows,
-        jacobian,
-        jnp.sum(rows**2),
+        model,
+        jnp.sum(model.rows**2),
         centre,
         dampings,
         steps.directions,
@@ -131,16 +129,16 @@ def smallest_damping(trace: Array, solver: str) -> Array:
 
 
 def damped_steps(
-    jacobian: Array, rows: Array, dampings: Array, centre: Array, solver: str
+    model: LinearModel, dampings: Array, centre: Array, solver: str
 ) -> tuple[DampedSteps, Solve]:
     """Steps for every damping of the grid; parameter or sample space, whichever is smaller."""
-    if jacobian.shape[0] < jacobian.shape[1]:
-        return _sample_space(jacobian, rows, dampings, centre)
+    if isinstance(model, Whole) and model.matrix.shape[0] < model.matrix.shape[1]:
+        return _sample_space(model.matrix, model.rows, dampings, centre)
     if solver == "two-level":
-        inverse, c = _two_level(jacobian, rows, centre)
+        inverse, c = _two_level(model, centre)
         invert, invert_transpose = _products(inverse)
     else:
-        factor, c = {"qr": _qr, "cholesky": _cholesky}[solver](jacobian, rows, centre)
+        factor, c = {"qr": _qr, "cholesky": _cholesky}[solver](model, centre)
         invert, invert_transpose = _substitutions(factor)
     y, solved = _all_dampings(invert, invert_transpose, c, dampings, centre)
     directions = invert(y)
@@ -148,7 +146,7 @@ def damped_steps(
     curvature = jnp.sum(y**2, axis=1) - centre * jnp.sum(directions**2, axis=1)
 
     def solve(others: Array, dampings: Array) -> Array:
-        c = invert_transpose(others @ jacobian)
+        c = invert_transpose(model.transposed_times(others))
         return invert(_all_dampings(invert, invert_transpose, c, dampings, centre)[0])
 
     return DampedSteps(directions, -(2 * y @ c + curvature), solved), solve
@@ -178,36 +176,17 @@ def _sample_space(
     return steps, lambda others, dampings: solve(others, dampings)[0] @ jacobian
 
 
-def gram(matrix: Array, blocks: int = 4) -> Array:
-    """A'A, of which one triangle is enough.
-
-    An accelerator's library has a product for it. XLA's on a CPU does not know that the result is
-    symmetric: only the blocks on and above the diagonal are computed, which saves three eighths.
-    """
-    size = matrix.shape[1]
-    if jax.default_backend() != "cpu":
-        nothing = jnp.zeros((size, size), matrix.dtype)
-        return jax.lax.linalg.symmetric_product(matrix.T, nothing, symmetrize_output=True)
-    if size < 64 * blocks:
-        return matrix.T @ matrix
-    edges = [size * i // blocks for i in range(blocks + 1)]
-    strips = [matrix[:, a:b] for a, b in itertools.pairwise(edges)]
-    upper = [[strips[i].T @ strips[j] for j in range(i, blocks)] for i in range(blocks)]
-    full = [
-        [upper[i][j - i] if j >= i else upper[j][i - j].T for j in range(blocks)]
-        for i in range(blocks)
-    ]
-    return jnp.block(full)
+def _cholesky(model: LinearModel, centre: Array) -> tuple[Array, Array]:
+    normal = model.normal()
+    identity = jnp.eye(len(normal), dtype=normal.dtype)
+    lower = jnp.linalg.cholesky(normal + centre * identity)
+    return lower.T, solve_triangular(lower, model.gradient(), lower=True)
 
 
-def _cholesky(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
-    identity = jnp.eye(jacobian.shape[1], dtype=rows.dtype)
-    lower = jnp.linalg.cholesky(gram(jacobian) + centre * identity)
-    return lower.T, solve_triangular(lower, jacobian.T @ rows, lower=True)
-
-
-def _qr(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
+def _qr(model: LinearModel, centre: Array) -> tuple[Array, Array]:
     """R with R'R = J'J + m0 I, and c with R'c = J'r, from one factorisation."""
+    assert isinstance(model, Whole)
+    rows, jacobian = model
     num = jacobian.shape[1]
     top = jnp.concatenate([jacobian, rows[:, None]], axis=1)
     bottom = jnp.sqrt(centre) * jnp.eye(num, num + 1, dtype=rows.dtype)
@@ -215,7 +194,7 @@ def _qr(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
     return factor[:num, :num], factor[:num, num]
 
 
-def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Array]:
+def _two_level(model: LinearModel, centre: Array) -> tuple[Array, Array]:
     """R^-1 and c by two Cholesky factorisations.
 
     L from a shift large enough to be safe; B = J L^-T has condition near one in every direction
@@ -223,7 +202,7 @@ def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Arra
     All of it are triangular solves and symmetric products, which an accelerator's libraries have:
     a general product of this size would be tuned for seconds when it is compiled.
     """
-    normal = gram(jacobian)
+    normal = model.normal()
     identity = jnp.eye(len(normal), dtype=normal.dtype)
     shift = jnp.maximum(1e-12 * jnp.trace(normal), centre)
     first = jnp.linalg.cholesky(normal + shift * identity)
@@ -231,12 +210,16 @@ def _two_level(jacobian: Array, rows: Array, centre: Array) -> tuple[Array, Arra
     inverse = solve_triangular(first, identity, lower=True)
 
     def once() -> tuple[Array, Array]:
-        return inverse.T, inverse @ (jacobian.T @ rows)
+        return inverse.T, inverse @ model.gradient()
+
+    def balanced(jacobian: Array, rows: Array) -> tuple[Array, Array]:
+        columns = solve_triangular(first, jacobian.T, lower=True)
+        return gram(columns.T), columns @ rows
 
     def twice() -> tuple[Array, Array]:
-        balanced = solve_triangular(first, jacobian.T, lower=True)
-        second = jnp.linalg.cholesky(gram(balanced.T) + centre * gram(inverse.T))
-        c = solve_triangular(second, balanced @ rows, lower=True)
+        normal, gradient = model.total(balanced)
+        second = jnp.linalg.cholesky(normal + centre * gram(inverse.T))
+        c = solve_triangular(second, gradient, lower=True)
         return solve_triangular(second, inverse, lower=True).T, c
 
     # With a damping far above rounding the first one is as good: that is so in the early steps.

@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from lcpinn.compilation import in_background
+from lcpinn.devices import agreed, on_every_device, spread
 from lcpinn.domain import redraw
 from lcpinn.equilibration import RowScales, equilibrating, row_scales
 from lcpinn.errors import LcpinnError, check_choice
@@ -29,8 +30,9 @@ from lcpinn.optimiser.acceptance import Acceptance, GainRatio
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.damping import SOLVERS
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
+from lcpinn.optimiser.linear_model import RowSystem
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
-from lcpinn.rows import check_one_point_per_lambda, rows_and_jacobian, weighted_rows
+from lcpinn.rows import check_one_point_per_lambda, weighted_rows
 from lcpinn.sampling import Batch, Points, Sampling, scatter
 from lcpinn.spec import spec
 from lcpinn.threads import blas_threads
@@ -119,9 +121,9 @@ class GaussNewton(Phase):
         _check_weighting(setup, held_out)
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
-        measure = jax.jit(partial(_measure, setup))
-        resampled = jax.jit(partial(_resampled, self, setup))
-        validated = jax.jit(partial(_validated, setup, held_out))
+        measure = setup.jit(partial(_measure, setup))
+        resampled = setup.jit(partial(_resampled, self, setup))
+        validated = setup.jit(partial(_validated, setup, held_out))
         clock = Clock(self.seconds)
 
         def first(params: Params, key: Array) -> GaussNewtonState:
@@ -149,13 +151,14 @@ class GaussNewton(Phase):
             """Many steps, compiled in the background from the first call on."""
             key = jax.random.PRNGKey(0)
             like = jax.eval_shape(first, jax.eval_shape(problem.init, key), key)
-            steps = jax.jit(partial(_run, self, setup), compiler_options=_compiler_options())
-            return in_background(steps.lower(like, jax.ShapeDtypeStruct((), jnp.int32)))
+            num = jax.ShapeDtypeStruct((), jnp.int32)
+            steps = setup.jit(partial(_run, self, setup), compiler_options=_compiler_options())
+            return in_background(steps.lower(*setup.like((like, num))))
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
             program()
-            return first(params, key)
+            return on_every_device(first(params, key), setup.mesh)
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
@@ -164,6 +167,7 @@ class GaussNewton(Phase):
             if remaining < self.acceptance.descent:
                 state = _descending(state)
             with blas_threads():
+                state = on_every_device(state, setup.mesh)
                 state = _timed(program()(), state, min(self.block, round(remaining)))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
@@ -268,13 +272,13 @@ def _check_weighting(setup: Setup, batch: Batch) -> None:
 
 def _rows(setup: Setup, params: Params, batch: Batch, scales: RowScales) -> Array:
     """The equilibrated rows."""
-    scale = equilibrating(setup.problem, scales)
+    batch, scale = spread(batch, setup.mesh), equilibrating(setup.problem, scales)
     return weighted_rows(setup.problem, setup.weighting, params, batch, scale)
 
 
 def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Array]:
     """The rows' scales at a start, and the loss there."""
-    scales = row_scales(setup.problem, setup.weighting, params, batch)
+    scales = row_scales(setup.problem, setup.weighting, params, spread(batch, setup.mesh))
     return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
 
 
@@ -288,8 +292,8 @@ def _timed(
 ) -> GaussNewtonState:
     """So many steps, and in the state how long each took."""
     before, began = int(state.step), time.monotonic()
-    state = jax.block_until_ready(program(state, jnp.asarray(num, jnp.int32)))
-    seconds = (time.monotonic() - began) / max(int(state.step) - before, 1)
+    state = jax.block_until_ready(program(state, np.asarray(num, np.int32)))
+    seconds = agreed((time.monotonic() - began) / max(int(state.step) - before, 1))
     return state._replace(step_seconds=jnp.asarray(seconds, state.step_seconds.dtype))
 
 
@@ -303,20 +307,20 @@ def _descending(state: GaussNewtonState) -> GaussNewtonState:
 
 def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -> GaussNewtonState:
     """`num` steps on the state's rows; less when the round has stagnated."""
-    problem, batch, scales = setup.problem, state.batch, state.scales
     theta, unravel = ravel_pytree(state.params)
-    scale = equilibrating(problem, scales)
+    scale, solver = equilibrating(setup.problem, state.scales), self.solver_here()
+    system = RowSystem(setup.problem, setup.weighting, unravel, state.batch, scale, setup.mesh)
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         theta, damping, _, history, exploring, count = carry
         taken = levenberg_marquardt_step(
-            lambda v: _rows(setup, unravel(v), batch, scales),
-            lambda v: rows_and_jacobian(problem, setup.weighting, unravel, v, batch, scale),
+            system.rows,
+            lambda v: system.linearised(v, solver),
             theta,
             damping,
             self.acceptance,
             num=self.dampings,
-            solver=self.solver_here(),
+            solver=solver,
             radius=self.radius,
             exploring=exploring,
         )

@@ -44,7 +44,7 @@ class LBFGS(Phase):
 
     def build(self, setup: Setup) -> Stage:
         batch = setup.fixed(setup.quadrature)
-        value = jax.jit(objective(setup, batch))
+        value = setup.jit(objective(setup, batch))
         search = optax.scale_by_zoom_linesearch(max_linesearch_steps=25)
         optimiser = optax.lbfgs(memory_size=self.memory, linesearch=search)
 
@@ -94,7 +94,7 @@ class LBFGS(Phase):
             state = jax.lax.while_loop(going, step, state)
             return state, {"loss": state.loss, "terms": value(state.params)[1]}
 
-        compiled = jax.jit(run)
+        compiled = setup.jit(run)
 
         def advance(state: LBFGSState) -> tuple[LBFGSState, Info]:
             state, info = compiled(state)
@@ -105,7 +105,7 @@ class LBFGS(Phase):
         def diagnose(state: LBFGSState) -> str:
             return setup.problem.describe_nonfinite(state.params, batch)
 
-        return Stage(self.steps, jax.jit(init), advance, self._stopped, keep, run, diagnose)
+        return Stage(self.steps, setup.jit(init), advance, self._stopped, keep, run, diagnose)
 
     def _over(self, state: LBFGSState) -> Array:
         flat = state.gradient <= self.gradient_tolerance

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.damping import candidates
+from lcpinn.optimiser.linear_model import LinearModel
 
 
 class Step(NamedTuple):
@@ -24,7 +25,7 @@ class Step(NamedTuple):
 
 def levenberg_marquardt_step(
     rows: Callable[[Array], Array],
-    rows_and_jacobian: Callable[[Array], tuple[Array, Array]],
+    linearised: Callable[[Array], LinearModel],
     theta: Float[Array, " p"],
     damping: Array,
     acceptance: Acceptance,
@@ -38,7 +39,8 @@ def levenberg_marquardt_step(
 
     If the search takes none of the candidates, theta stays and the damping grows.
     """
-    proposed = candidates(rows_and_jacobian, theta, damping, num=num, solver=solver, radius=radius)
+    model = linearised(theta)
+    proposed = candidates(model, theta, damping, num=num, solver=solver, radius=radius)
     rows_after = jax.vmap(lambda p: rows(theta + p))
     step, index, loss, accepted = acceptance.select(proposed, rows_after, jnp.asarray(exploring))
     return Step(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.certificate import Estimate, worst_case
+from lcpinn.devices import agreed, on_this_device
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
@@ -82,6 +83,8 @@ class Restarts(Phase):
         draws = [jax.jit(problem.init) for problem in self._problems(setup.problem)]
         watch = None if self.tolerance is None else Watch(setup.problem, self.tolerance)
         judge = worst_case(setup.problem) if watch is None else watch.estimate
+        if judge is not None and setup.mesh is not None:
+            judge = lambda params, estimate=judge: estimate(on_this_device(params, setup.mesh))
         infinite = jnp.asarray(np.inf, setup.problem.dtype)
         unmarked = {
             "mark_step": jnp.zeros((), jnp.int32),
@@ -110,8 +113,8 @@ class Restarts(Phase):
             after, info = inner.advance(state.inner)
             state = state._replace(inner=after, step=state.step + (int(after.step) - before))
             over = inner.stopped(after, info) is not None
-            if watch is not None and watch.reached(after, over):
-                return _solved(state, watch.error), {**info, "start": self._tried(state)}
+            if watch is not None and agreed(watch.reached(on_this_device(after, setup.mesh), over)):
+                return _solved(state, agreed(watch.error)), {**info, "start": self._tried(state)}
             state, stagnates = self._watch(state, info)
             if self._trying(state) and (over or int(after.step) >= self.trial):
                 state = _remember(state, judge)
@@ -207,7 +210,7 @@ class Restarts(Phase):
 def _remember(state: RestartsState, judge: Judge | None) -> RestartsState:
     """Keep what runs now if it is the best of all: by its error, where that can be estimated."""
     loss, dtype = state.inner.held_out.best, state.best_loss.dtype
-    error = np.nan if judge is None else judge(state.inner.best).error
+    error = np.nan if judge is None else agreed(judge(state.inner.best).error)
     known = np.isfinite(error) and np.isfinite(float(state.error))
     first = not np.isfinite(float(state.best_loss))
     better = error < float(state.error) if known else bool(loss < state.best_loss)

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from lcpinn.devices import spread
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
@@ -85,6 +87,7 @@ class Setup:
     quadrature: Sampling
     held_out: Sampling
     coefficients: Array | None = None  # held at these values, which may be traced
+    mesh: Mesh | None = None  # the devices that points are divided among
     programs: dict[str, Any] = field(default_factory=dict)  # compiled, shared with replacements
 
     def draw(self, key: Array) -> Batch:
@@ -93,11 +96,27 @@ class Setup:
             raise LcpinnError("this protocol has no sampling to draw random batches from")
         if self.sampling.rule != "random":
             return self.fixed(self.sampling)
-        return self._at_setting(draw(self.problem.family, self.sampling, key, self.problem.dtype))
+        drawn = draw(self.problem.family, self.sampling, key, self.problem.dtype)
+        return spread(self._at_setting(drawn), self.mesh)
 
     def fixed(self, sampling: Sampling) -> Batch:
         """The points of a fixed rule."""
         return self._at_setting(fixed(self.problem.family, sampling, self.problem.dtype))
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        """Compiled, with results on every device."""
+        if self.mesh is not None:
+            options["out_shardings"] = NamedSharding(self.mesh, PartitionSpec())
+        return jax.jit(function, **options)
+
+    def like(self, shapes: Any) -> Any:
+        """Shapes of arrays as they come from `jit`, to compile for before there are any."""
+        if self.mesh is None:
+            return shapes
+        where = NamedSharding(self.mesh, PartitionSpec())
+        return jax.tree.map(
+            lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=where), shapes
+        )
 
     def _at_setting(self, batch: Batch) -> Batch:
         if self.coefficients is None:
@@ -177,9 +196,10 @@ def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dic
     state = weighting.init(problem.family, batch, jax.random.PRNGKey(0))
 
     def value(params: Params) -> tuple[Array, dict[str, Array]]:
-        residuals = problem.residuals(params, batch)
-        weights, _ = weighting.weigh(state, problem.family, batch, jax.lax.stop_gradient(residuals))
-        terms = problem.term_losses(residuals, weights, batch)
+        own = spread(batch, setup.mesh)
+        residuals = problem.residuals(params, own)
+        weights, _ = weighting.weigh(state, problem.family, own, jax.lax.stop_gradient(residuals))
+        terms = problem.term_losses(residuals, weights, own)
         return sum(terms.values()), terms  # pyright: ignore[reportReturnType]
 
     return value

@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from lcpinn.devices import spread_along
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Network, OperatorNetwork, Params
@@ -65,7 +67,7 @@ class Supervised(Phase):
         total = self.epochs * per_epoch
         optimiser = self.transformation(per_epoch)
 
-        @jax.jit
+        @setup.jit
         def init(params: Params, key: Array) -> SupervisedState:
             params = {**params, "condition": initial_values(family, network.grid, dtype)}
             return SupervisedState(
@@ -79,11 +81,11 @@ class Supervised(Phase):
             # An epoch's randomness comes from its number, not from what ran before.
             key = jax.random.fold_in(state.key, state.step // per_epoch)
             order = jax.random.permutation(key, self.samples)[: per_epoch * size]
-            step = partial(supervised_step, network, optimiser, data)
+            step = partial(supervised_step, network, optimiser, data, mesh=setup.mesh)
             state, losses = jax.lax.scan(step, state, order.reshape(per_epoch, size))
             return state, losses.mean()
 
-        @partial(jax.jit, static_argnums=2)
+        @partial(setup.jit, static_argnums=2)
         def run(state: SupervisedState, data: Data, length: int) -> tuple[SupervisedState, Array]:
             state, losses = jax.lax.scan(lambda s, _: epoch(data, s), state, None, length)
             return state, losses[-1]
@@ -140,9 +142,10 @@ def supervised_step(
     data: Data,
     state: SupervisedState,
     members: Array,
+    mesh: Mesh | None = None,
 ) -> tuple[SupervisedState, Array]:
     """One step on the named members of the set; everything moves but the condition."""
-    initial, truth = (part[members] for part in data)
+    initial, truth = (spread_along(0, part[members], mesh) for part in data)
     fixed = {"condition": state.params["condition"]}
 
     def loss(params: Params) -> Array:

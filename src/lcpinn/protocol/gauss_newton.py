@@ -57,7 +57,7 @@ def fast(
     began = time.perf_counter()
     choice = chosen(family, size_of(family), tolerance, seconds)
     network = _network(family, choice, exponential=tolerance is not None)
-    if network.activation == "sine" and _can_be_tried(family):
+    if network.activation == "sine" and can_be_tried(family):
         network = tried(family, network)
     if seconds is not None:
         seconds = max(seconds - (time.perf_counter() - began), 1.0)
@@ -73,7 +73,7 @@ def fast(
     )
 
 
-def _can_be_tried(family: Family) -> bool:
+def can_be_tried(family: Family) -> bool:
     """Whether a trial of frequency scales says something, and is worth its seconds.
 
     With two inputs training is over in seconds; features and periods have scales of their own.

@@ -38,12 +38,16 @@ Affine = Callable[[Params, Batch], tuple[Rows, Rows]]
 
 def tried(family: Family, network: MLP) -> MLP:
     """The network with the frequency scale that does best on a linear equation."""
-    given = network.frequency_scale
-    scales = list(dict.fromkeys([given, *SLOW, 2 * given]))
+    scales = scales_beside(network.frequency_scale)
     worst = worst_residuals(family, network, scales)
     best = int(np.nanargmin(worst)) if np.isfinite(worst).any() else 0
     clear = not worst[0] <= CLEAR * worst[best]
     return replace(network, frequency_scale=scales[best]) if clear else network
+
+
+def scales_beside(given: float) -> list[float]:
+    """The given scale first, then those that are tried beside it."""
+    return list(dict.fromkeys([given, *SLOW, 2 * given]))
 
 
 def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np.ndarray:
@@ -110,7 +114,7 @@ def _residual(affine: Affine, params: Params, fitted: Batch, other: Batch) -> fl
 
     target = -joined(constant)
     try:  # QR with pivoting: a tenth of the time of singular values
-        weights = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")[0]
+        weights, *_ = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")  # pyright: ignore[reportGeneralTypeIssues]
     except (ValueError, np.linalg.LinAlgError):  # not finite
         return np.inf
     constant, matrix = affine(params, other)
