@@ -689,3 +689,18 @@ def test_a_name_has_to_be_one(name):
     with pytest.raises(lc.LcpinnError, match=r"Named: its name is .*; write a word, as in 'wave'"):
         type("Named", (Named,), {"name": name})()
     assert type("Named", (Named,), {"name": "wave 2"})().name == "wave 2"
+
+
+@pytest.mark.parametrize("outputs", [None, 3, (1, 2), ("u", None), lc])
+def test_outputs_are_names(outputs):
+    class Odd(lc.Family):
+        """Outputs of another kind."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return u
+
+    with pytest.raises(lc.LcpinnError, match=r"Odd.outputs must be names, as in \('u', 'v'\), not"):
+        type("Odd", (Odd,), {"outputs": outputs})()
