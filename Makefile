@@ -1,5 +1,7 @@
 PYTHON ?= python3
-PYTEST = .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# There is a worker for every core: a second thread of BLAS would wait for one by spinning.
+PYTEST = OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+TYPES = .venv/bin/basedpyright --pythonpath .venv/bin/python
 BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
@@ -12,8 +14,15 @@ help:  ## list the targets
 demo: .venv/.runtime  ## train the 1-D Helmholtz family and leave a picture in runs/demo
 	.venv/bin/lcpinn train helmholtz-1d --out runs/demo --overwrite
 
-test: lint types browser-for-tests  ## lint, check types, run the tests
-	$(PYTEST)
+# Types are checked beside the tests, on one core, while those have the others. What is wrong with
+# them is told at the end; otherwise the last word is pytest's.
+test: lint browser-for-tests  ## lint, check types, run the tests
+	@mkdir -p .cache; $(TYPES) >.cache/types.log 2>&1 & types=$$!; \
+	trap 'kill $$types 2>/dev/null' EXIT; \
+	echo "$(TYPES) (beside the tests)"; echo "$(PYTEST)"; \
+	$(PYTEST); tests=$$?; \
+	wait $$types || { cat .cache/types.log; exit 1; }; \
+	exit $$tests
 
 quick: lint  ## ruff and the tests that take moments, for in between
 	$(PYTEST) -m 'not slow'
@@ -22,7 +31,7 @@ lint: .venv/.dev  ## ruff
 	.venv/bin/ruff check .
 
 types: .venv/.dev  ## basedpyright
-	.venv/bin/basedpyright --pythonpath .venv/bin/python
+	$(TYPES)
 
 versions:  ## lint, types and tests on each Python with the oldest and the newest JAX (hours)
 	tools/versions.sh

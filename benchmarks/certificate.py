@@ -27,6 +27,7 @@ from matplotlib.axes import Axes
 
 import lcpinn as lc
 from benchmarks.panels import family_panels
+from benchmarks.processes import among
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.compilation import enable_cache
@@ -63,21 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     about = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser("benchmarks.certificate", description=about)
-    parser.add_argument("--families", type=_names, default=list(FAMILIES), help="a,b; default all")
+    parser.add_argument("--families", type=among(FAMILIES, "family"), default=list(FAMILIES),
+                        help="a,b; default all")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=20.0, help="for each training by fast")
     parser.add_argument("--settings", type=int, default=91, help="values of a coefficient")
     parser.add_argument("--weightings", type=int, default=8, help="single ones, beside their mean")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write to this JSON file and a picture beside it")
     return parser.parse_args(arguments)
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
-    return names
 
 
 def merged(out: Path, name: str, entry: dict[str, Any], options: Sequence[str]) -> dict[str, Any]:

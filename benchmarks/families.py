@@ -11,12 +11,15 @@ finished run is written at once; what is there already, trained alike, is not tr
     seconds.total     the training with its compilation, without the evaluation
     wall.process      the same, counted from the start of the interpreter: imports included
     wall.train_call   the whole call: training, evaluation and picture
+    seconds_to        when the error over the grid first was 1e-4, 1e-6 and 1e-9, from the start of
+                      the interpreter; out of `course`, which is evaluated after the run
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import statistics
@@ -28,6 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.course import in_words
 from lcpinn.families import FAMILIES
 from lcpinn.files import read_json, write_json
 from lcpinn.study.paper import paper_row
@@ -129,14 +133,15 @@ def train_in_fresh_process(name: str, seed: int, asked: dict[str, Any]) -> Run |
         if done.returncode:
             print(f"{name}, seed {seed} failed:\n{done.stderr[-2000:]}", file=sys.stderr)
             return None
-        wall = json.loads(done.stdout.splitlines()[-1])
-        return {**read_json(Path(folder) / "run" / "result.json"), "asked": asked, "wall": wall,
-                "load": load}  # fmt: skip
+        told = json.loads(done.stdout.splitlines()[-1])
+        outcome = read_json(Path(folder) / "run" / "result.json")
+        return {**outcome, "asked": asked, **told, "load": load}
 
 
 def train_here() -> None:
     """What the fresh process does; its times go to the last line of stdout."""
     import lcpinn as lc
+    from benchmarks.course import course, seconds_to, watched
     from lcpinn.compilation import enable_cache
     from lcpinn.protocol import by_name
 
@@ -147,10 +152,13 @@ def train_here() -> None:
     protocol = by_name(job["protocol"], family, seconds=job["seconds"])
     before = time.time() - job["begun"]
     begun = time.perf_counter()
-    lc.train(family, protocol, seed=job["seed"], out=job["out"], progress=False)
+    with watched(protocol, job["begun"]) as taken:
+        lc.train(family, protocol, seed=job["seed"], out=job["out"], progress=False)
     call = time.perf_counter() - begun
     total = read_json(Path(job["out"]) / "result.json")["seconds"]["total"]
-    print(json.dumps({"train_call": call, "process": before + total}))
+    points = course(family, protocol, taken)
+    wall = {"train_call": call, "process": before + total}
+    print(json.dumps({"wall": wall, "seconds_to": seconds_to(points), "course": points}))
 
 
 def _environment() -> dict[str, str]:
@@ -236,21 +244,35 @@ def summarise(runs: list[Run], protocol: str = PROTOCOL) -> list[dict[str, Any]]
                 "dense_max": dense,
                 "dense_max_over_mean": dense / median,
                 "seconds": statistics.median(r["seconds"]["total"] for r in own),
+                "seconds_to": _median_times([r["seconds_to"] for r in own if "seconds_to" in r]),
             }
         )
     return found
 
 
+def _median_times(reached: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """The median over seeds of the seconds to each level; None where half of them stay above."""
+    levels = reached[0] if reached else {}
+    medians = {
+        level: statistics.median(math.inf if (s := r[level]) is None else s for r in reached)
+        for level in levels
+    }
+    return {level: s if math.isfinite(s) else None for level, s in medians.items()}
+
+
 def table(summary: list[dict[str, Any]], targets: str | None = None) -> str:
     """One line for each family."""
     head = f"{'family':18}{'seeds':>6}{'paper':>10}{'median':>10}{'worst':>10}{'w/med':>7}"
-    head += f"{'dense max':>11}{'/mean':>7}{'seconds':>9}" + ("   target" if targets else "")
+    head += f"{'dense max':>11}{'/mean':>7}{'seconds':>9}"
+    timed = any(row["seconds_to"] for row in summary)
+    head += f"{'to 1e-4':>8}{'1e-6':>8}{'1e-9':>8}" * timed + ("   target" if targets else "")
     lines = [head]
     for row in summary:
         paper = "–" if row["paper"] is None else f"{row['paper']:.1e}"
         line = f"{row['family']:18}{row['seeds']:6}{paper:>10}{row['median']:10.1e}"
         line += f"{row['worst']:10.1e}{row['worst_over_median']:7.1f}{row['dense_max']:11.1e}"
         line += f"{row['dense_max_over_mean']:7.1f}{row['seconds']:9.1f}"
+        line += in_words(row["seconds_to"]) or f"{'–':>24}" * timed
         if targets:
             goal = TARGETS[targets][row["family"]]
             ratio = row["median"] / goal

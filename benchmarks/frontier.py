@@ -1,22 +1,25 @@
-"""Error against wall time: `fast`, the paper's protocol in the same time, and other libraries.
+"""Error against wall time: `fast`, a solver with interpolation, the paper's protocol, and others.
 
-    python -m benchmarks.frontier [--families a,b] [--seconds 60] [--seed 0] [--rivals]
+    python -m benchmarks.frontier [--families a,b] [--seconds 60] [--seed 0] [--jobs 1] [--rivals]
                                   [--out results/frontier-cpu.json]
     python -m benchmarks.frontier --install-rivals
 
 Every contender runs in a process of its own that finds no compiled program. Its clock starts after
 the imports and counts building and compiling; parameters are kept along the way and evaluated
-after the run, or with the clock stopped. `paper` gets as many steps as fit: its step is timed
-first, off the clock. `--rivals` adds, on helmholtz-1d, what one would take instead: DeepXDE (Adam,
-then L-BFGS) and Scimba (natural gradient), from an environment of their own (.venv-rivals), which
-`--install-rivals` makes. A family that is measured again replaces its old entry in the file, the
-others stay; a picture is drawn beside it.
+after the run, or with the clock stopped. `interpolant` solves the page at nodes of its coefficients
+and has no network; families without coefficients it does not apply to. Errors are means over the
+family's grid of coefficients; the interpolant has solved some of those, so that of it the largest
+error at others is taken. `paper` gets as many steps as fit: its step is timed first, off the clock.
+`--rivals` adds, on helmholtz-1d, what one would take instead: DeepXDE (Adam, then L-BFGS) and
+Scimba (natural gradient), from an environment of their own (.venv-rivals), which `--install-rivals`
+makes. With `--jobs N` so many run at once, each on two cores of its own. A family that is measured
+again replaces its old entry in the file; other families stay, and so do rivals that were not run,
+with the stamp of their day. A picture is drawn beside the file; `--draw` does that alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import json
 import os
@@ -29,23 +32,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
+from benchmarks.course import Snapshot, error_of, in_words, lowest, seconds_to, thinned
 from benchmarks.panels import family_panels
+from benchmarks.processes import WIDTH, among, as_they_end, core_slots
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
-from lcpinn.evaluation import evaluation_points, grid_values, relative_error
+from lcpinn.errors import LcpinnError
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json, write_json
-from lcpinn.network.mlp import Params
-from lcpinn.optimiser import Restarts, RevertOnWorse, Stage
+from lcpinn.optimiser import RevertOnWorse, Stage
 from lcpinn.plot import COLOURS
 from lcpinn.precision import precision_of
 from lcpinn.protocol import Protocol
-from lcpinn.solution import Solution
 from lcpinn.spec import describe
 from lcpinn.study.paper import paper_row
 from lcpinn.threads import usable_cores
@@ -58,16 +60,20 @@ RIVALS = {"deepxde": SCRIPTS / "deepxde_helmholtz.py", "scimba": SCRIPTS / "scim
 RIVALS_ON = "helmholtz-1d"
 
 CALLS = 25  # compiled calls in the paper's Adam phase: each one may become a point
-MOST = 14  # points that are evaluated of one curve
+MOST = 28  # points that are evaluated of one curve
+OURS = ("fast", "interpolant", "paper")
 LABELS = {
     "fast": "lcpinn, fast",
+    "interpolant": "lcpinn, interpolant, at its worst",
     "paper": "lcpinn, the paper's protocol",
     "deepxde": "DeepXDE, Adam and L-BFGS",
     "scimba": "Scimba, natural gradient",
 }
 CLOCK = "seconds after the imports; compilation counts, evaluation does not"
 
-Curve = dict[str, Any]  # "points": [{"seconds", "error", "step"}], or "unavailable": why
+# "points": [{"seconds", "error", "step"}] and "seconds_to" levels, or "unavailable": why
+Curve = dict[str, Any]
+Entry = dict[str, Any]  # "curves" by contender, their "stamp", "seconds" and the "paper" 's numbers
 Say = Callable[..., None]
 
 
@@ -77,20 +83,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return install(given.environment)
     if given.one:
         return run_one(given.families[0], given.one, given.seconds, given.seed)
-    for name in given.families:
-        origin = stamp(given.seed)
-        entry = {"stamp": origin, "seconds": given.seconds, "paper": _published(name), "curves": {}}
-        for contender in contenders(name, rivals=given.rivals):
-            curve = compete(name, contender, given)
-            entry["curves"][contender] = curve
-            print(f"{name:18}{LABELS[contender]:30}{summary(curve)}", flush=True)
+    if given.draw:
+        return print(f"drawn: {draw(read_json(given.out), given.out.with_suffix('.png'))}")
+    jobs = [(n, c) for n in given.families for c in contenders(n, rivals=given.rivals)]
+    entries: dict[str, Entry] = {}
+    for name, contender, curve in as_they_end(
+        lambda job, cores: (*job, compete(*job, given, cores)), jobs, core_slots(given.jobs)
+    ):
+        print(f"{name:18}{LABELS[contender]:34}{summary(curve)}", flush=True)
+        new = {"stamp": stamp(given.seed), "seconds": given.seconds, "paper": _published(name)}
+        entry = entries.setdefault(name, new | {"curves": {}})
+        entry["curves"][contender] = curve
+        if given.jobs > 1:
+            entry["stamp"]["cores"] = WIDTH  # of each
         entry["stamp"]["versions"] |= _rival_versions(entry["curves"])
         if given.out is not None:
             result = merged(given.out, name, entry)
             given.out.parent.mkdir(parents=True, exist_ok=True)
             write_json(given.out, result)
-            draw(result, given.out.with_suffix(".png"))
+    print(table(read_json(given.out)["families"] if given.out else entries))
     if given.out is not None:
+        draw(read_json(given.out), given.out.with_suffix(".png"))
         print(f"written to {given.out} and {given.out.with_suffix('.png')}")
 
 
@@ -98,39 +111,47 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "benchmarks.frontier", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--families", type=_names, default=list(FAMILIES), help="a,b; default all")
+    parser.add_argument("--families", type=among(FAMILIES, "family"), default=list(FAMILIES),
+                        help="a,b; default all")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="of every contender")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="at once, on two cores each")
     parser.add_argument("--rivals", action="store_true", help=f"other libraries on {RIVALS_ON}")
     parser.add_argument("--out", type=Path, help="write to this JSON file and a picture beside it")
+    parser.add_argument("--draw", action="store_true", help="draw what the file has, run nothing")
     parser.add_argument("--install-rivals", action="store_true", help="make their environment")
     parser.add_argument("--environment", type=Path, default=ENVIRONMENT, help="where that is")
-    parser.add_argument("--one", choices=("fast", "paper"), help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no family {name!r}; there are {', '.join(FAMILIES)}")
-    return names
+    parser.add_argument("--one", choices=OURS, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.draw and given.out is None:
+        parser.error("--draw draws what --out has")
+    return given
 
 
 def contenders(name: str, *, rivals: bool) -> list[str]:
-    return ["fast", "paper", *(RIVALS if rivals and name == RIVALS_ON else ())]
+    return [*OURS, *(RIVALS if rivals and name == RIVALS_ON else ())]
 
 
 # -- The file ------------------------------------------------------------------------------------
 
 
-def merged(out: Path, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """What the file will hold: this entry, and those of other families that it has already."""
+def merged(out: Path, name: str, entry: Entry) -> dict[str, Any]:
+    """What the file will hold: this entry, what it has of other families, and of rivals here."""
     old = read_json(out) if out.exists() else {}
     kept = old.get("families", {}) if old.get("benchmark") == "frontier" else {}
-    families = kept | {name: entry}
+    families = kept | {name: entry | {"curves": _with_rivals(kept.get(name), entry["curves"])}}
     ordered = {known: families[known] for known in FAMILIES if known in families}
     return {"benchmark": "frontier", "clock": CLOCK, "stamp": entry["stamp"], "families": ordered}
+
+
+def _with_rivals(before: Entry | None, curves: dict[str, Curve]) -> dict[str, Curve]:
+    """The curves, and those of rivals that were measured before and not now, stamped."""
+    if before is None:
+        return curves
+    missing = [r for r in RIVALS if r in before["curves"] and not curves.get(r, {}).get("points")]
+    stamped = {r: {"stamp": before["stamp"]} | before["curves"][r] for r in missing}
+    every = curves | stamped
+    return {name: every[name] for name in LABELS if name in every}
 
 
 def summary(curve: Curve) -> str:
@@ -138,6 +159,25 @@ def summary(curve: Curve) -> str:
         return f"unavailable: {curve['unavailable']}"
     last = curve["points"][-1]
     return f"{last['error']:.1e} in {last['seconds']:.1f} s"
+
+
+def table(families: dict[str, Entry]) -> str:
+    """The last error of every contender, and how long it took to pass the levels on the way."""
+    lines = [f"{'':52}{'error':>9}{'seconds':>9}{'to 1e-4':>8}{'1e-6':>8}{'1e-9':>8}"]
+    for name, entry in families.items():
+        for contender, curve in entry["curves"].items():
+            if not curve.get("points"):
+                continue
+            last, when = curve["points"][-1], _date_of(curve)
+            numbers = f"{last['error']:9.1e}{last['seconds']:9.1f}"
+            reached = in_words(seconds_to(curve["points"]))
+            lines.append(f"{name:18}{LABELS[contender]:34}{numbers}{reached}{when}")
+    return "\n".join(lines)
+
+
+def _date_of(curve: Curve) -> str:
+    """When a curve was measured that is older than the rest."""
+    return f" ({curve['stamp']['date'][:10]})" if "stamp" in curve else ""
 
 
 def _published(name: str) -> dict[str, float]:
@@ -157,17 +197,21 @@ def _rival_versions(curves: dict[str, Curve]) -> dict[str, str]:
 # -- Processes -----------------------------------------------------------------------------------
 
 
-def compete(name: str, contender: str, given: argparse.Namespace) -> Curve:
-    """One contender in a fresh process."""
+def compete(
+    name: str, contender: str, given: argparse.Namespace, cores: Sequence[int] = ()
+) -> Curve:
+    """One contender in a fresh process, on some cores, any where none are named."""
     options = ["--seconds", str(given.seconds), "--seed", str(given.seed)]
+    pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
     if contender not in RIVALS:
-        command = [sys.executable, "-m", "benchmarks.frontier", "--one", contender]
+        command = [*pinned, sys.executable, "-m", "benchmarks.frontier", "--one", contender]
         return collect([*command, "--families", name, *options], patience(given.seconds))
     python = _python_of(given.environment)
     if not python.exists():
         return {"unavailable": f"no {python}; python -m benchmarks.frontier --install-rivals"}
-    options += ["--threads", str(usable_cores())]
-    return collect([str(python), str(RIVALS[contender]), *options], patience(given.seconds))
+    options += ["--threads", str(len(cores) or usable_cores())]
+    command = [*pinned, str(python), str(RIVALS[contender]), *options]
+    return collect(command, patience(given.seconds))
 
 
 def patience(seconds: float) -> float:
@@ -177,7 +221,9 @@ def patience(seconds: float) -> float:
 
 def collect(command: list[str], limit: float) -> Curve:
     """Run a process that prints lines of JSON: points of its curve, and what else it has to say."""
-    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     curve: Curve = {"load": round(os.getloadavg()[0], 2), "points": []}
     try:
         done = subprocess.run(
@@ -201,7 +247,9 @@ def collect(command: list[str], limit: float) -> Curve:
     if problem is not None:
         curve["problem" if curve["points"] else "unavailable"] = problem
     elif not curve["points"]:
-        curve["unavailable"] = "it ended without a result"
+        curve.setdefault("unavailable", "it ended without a result")
+    if curve["points"]:
+        curve["seconds_to"] = seconds_to(curve["points"])
     return curve
 
 
@@ -230,25 +278,20 @@ def install(environment: Path) -> None:
 # -- One contender of our own --------------------------------------------------------------------
 
 
-class Snapshot(NamedTuple):
-    """The parameters that a run would have ended with, had it been stopped then."""
-
-    seconds: float
-    step: int
-    params: Callable[[], Params]
-
-
 def run_one(name: str, contender: str, seconds: float, seed: int) -> None:
     """`--one`: run and print lines of JSON, as the rivals do."""
     jax.config.update("jax_enable_compilation_cache", False)
     family = FAMILIES[name]()
-    if contender == "fast":
-        make = lambda: protocols.fast(family, seconds=seconds)
+    if contender != "paper":
+        make = lambda: protocols.by_name(contender, family, seconds=seconds)
     else:
         protocol, timing = paper_within(family, seconds, seed)
         _say(timing=timing)
         make = lambda: protocol
-    report(family, make, seed, _say)
+    try:
+        report(family, make, seed, _say)
+    except LcpinnError as refused:
+        _say(unavailable=str(refused))
 
 
 def _say(**record: Any) -> None:
@@ -259,7 +302,7 @@ def report(family: Family, make: Callable[[], Protocol], seed: int, say: Say) ->
     """Train as `lcpinn.train` does, then evaluate what was kept along the way."""
     begun = time.perf_counter()
     protocol = make()
-    family = family.plain() if protocol.plain else family
+    family = protocol.view(family)
     with precision_of(protocol.dtype):
         taken, stopped = follow(family, protocol, seed, begun)
     say(
@@ -271,8 +314,8 @@ def report(family: Family, make: Callable[[], Protocol], seed: int, say: Say) ->
         parameters=sum(leaf.size for leaf in jax.tree.leaves(taken[-1].params())),
         stopped=stopped,
     )
-    error = grid_error(family, protocol)
-    for one in thinned(taken):
+    error = error_of(family, protocol)
+    for one in thinned(taken, MOST):
         say(seconds=round(one.seconds, 4), error=error(one.params()), step=one.step)
 
 
@@ -291,7 +334,7 @@ def follow(
             state, info = stage.advance(state)
             info = jax.device_get(info)
             seconds, step = time.perf_counter() - begun, before + int(state.step)
-            taken.append(Snapshot(seconds, step, _ending(stage, phase, state)))
+            taken.append(Snapshot(seconds, step, lambda state=state: lowest(state)))
             reason = stage.stopped(state, info)
         params, note = stage.finish(state)
         before += int(state.step)
@@ -301,49 +344,6 @@ def follow(
         taken.append(Snapshot(time.perf_counter() - begun, before, lambda kept=final: kept))
         stopped.append(f"{reason}; {note}" if note else str(reason))
     return taken, stopped
-
-
-def _ending(stage: Stage, phase: Any, state: Any) -> Callable[[], Params]:
-    """What the phase would return now. A check of the whole phase has nothing to say before."""
-    if isinstance(phase, Restarts):
-        return lambda: stage.finish(state)[0]
-    return lambda: state.params
-
-
-def thinned(taken: list[Snapshot], most: int = MOST) -> list[Snapshot]:
-    """At most so many, evenly on a logarithmic axis, with the first and the last."""
-    if len(taken) <= most:
-        return taken
-    times = np.log([one.seconds for one in taken])
-    wanted = np.linspace(times[0], times[-1], most)
-    nearest = {int(np.argmin(np.abs(times - at))) for at in wanted[:-1]}
-    return [taken[i] for i in sorted(nearest | {len(taken) - 1})]
-
-
-def grid_error(family: Family, protocol: Protocol) -> Callable[[Params], float]:
-    """The mean error over the family's grid, as lcpinn.evaluation computes it, and only that."""
-    points, names = evaluation_points(family), family.parameters.names
-    cases = [(lam, family.truth(points, lam)) for lam in grid_values(family)]
-    columns = {n: points[:, i] for i, n in enumerate(family.domain.names)}
-    first: list[Solution] = []
-
-    def error(params: Params) -> float:
-        if not first:
-            first.append(Solution(family, protocol, params, {}))
-        # A copy shares the compiled programs of the first one; only the parameters are its own.
-        solution = copy.copy(first[0])
-        solution.__dict__.pop("_double", None)
-        solution.params = jax.tree.map(np.asarray, params)
-        errors = []
-        for lam, truth in cases:
-            assert truth is not None
-            named: dict[str, Any] = dict(zip(names, map(float, lam), strict=True))
-            value = solution(**columns, **named)
-            parts = value.values() if isinstance(value, dict) else (value,)
-            errors.append(relative_error(np.stack(list(parts), axis=-1), truth))
-        return float(np.mean(errors))
-
-    return error
 
 
 # -- The paper's protocol in a given time --------------------------------------------------------
@@ -381,16 +381,16 @@ def scaled_steps(seconds: float, costs: Sequence[Cost], totals: Sequence[int]) -
 
     The calls are equally long, since one of another length would be compiled again.
     """
-    left = seconds - sum(cost.once for cost in costs)
+    remaining = seconds - sum(cost.once for cost in costs)
     each = sum(cost.step * total / totals[0] for cost, total in zip(costs, totals, strict=True))
-    steps = min(max(int(left / each), 1), totals[0])
+    steps = min(max(int(remaining / each), 1), totals[0])
     block = max(1, steps // CALLS)
     return steps - steps % block, block
 
 
 def phase_costs(family: Family, protocol: Protocol, seed: int, *, least: float) -> list[Cost]:
     """Each phase run for `least` seconds after its first call."""
-    family = family.plain() if protocol.plain else family
+    family = protocol.view(family)
     key, costs = jax.random.PRNGKey(seed), []
     with precision_of(protocol.dtype):
         setup = make_setup(family, protocol)
@@ -429,22 +429,28 @@ def draw(result: dict[str, Any], path: Path) -> Path:
     figure = family_panels(
         result["families"],
         _panel,
-        title=f"Error against wall time: {result['stamp']['device']}",
-        ylabel="relative error, grid mean",
+        title=f"Error against wall time: {_machine(result['stamp'])}",
+        ylabel="relative error",
         xlabel="seconds, compilation included",
     )
     figure.savefig(path)
     return path
 
 
+def _machine(origin: dict[str, Any]) -> str:
+    """The device, and how much of it a contender had."""
+    device, cores = origin["device"], origin.get("cores")
+    return device if cores is None or f" {cores} " in device else f"{device}, {cores} for each"
+
+
 def _panel(axis: Axes, entry: dict[str, Any]) -> None:
-    for contender, colour, marker in zip(LABELS, COLOURS, "osD^", strict=False):
-        points = entry["curves"].get(contender, {}).get("points", [])
-        if not points:
+    for contender, colour, marker in zip(LABELS, COLOURS, "oPsD^", strict=False):
+        curve = entry["curves"].get(contender, {})
+        if not curve.get("points"):
             continue
-        seconds, errors = ([p[key] for p in points] for key in ("seconds", "error"))
+        seconds, errors = ([p[key] for p in curve["points"]] for key in ("seconds", "error"))
         style = dict(color=colour, marker=marker, markersize=3.5, linewidth=1.3)
-        axis.loglog(seconds, errors, label=LABELS[contender], **style)
+        axis.loglog(seconds, errors, label=LABELS[contender] + _date_of(curve), **style)
     if "mean" in entry["paper"]:
         minutes = entry["paper"].get("wall_minutes")
         axis.axhline(entry["paper"]["mean"], color="0.35", linestyle="--", linewidth=1)

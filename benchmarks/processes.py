@@ -112,11 +112,12 @@ def among(known: Collection[str], noun: str) -> Callable[[str], list[str]]:
     """Names with commas between them, for an option; each of them has to be known."""
 
     def read(text: str) -> list[str]:
-        for name in text.split(","):
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(
                     f"no {noun} {name!r} here; there are {', '.join(known)}"
                 )
-        return text.split(",")
+        return names
 
     return read

@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 import lcpinn as lc
 from benchmarks import shapes
+from benchmarks.panels import name_points
 from benchmarks.stamp import stamp
 from benchmarks.zoo import ZOO
 from lcpinn.evaluation import evaluation_points, relative_error
@@ -49,7 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tolerance", type=float, default=1e-8)
     parser.add_argument("--seconds", type=float, default=120.0, help="of the interpolant, at most")
     parser.add_argument("--out", type=Path, help="write to this JSON file and a picture beside it")
+    parser.add_argument("--draw", action="store_true", help="draw what the file has, run nothing")
     given = parser.parse_args(arguments)
+    if given.draw:
+        save(figure(read_json(given.out)), given.out.with_suffix(".png"))
+        return
     names = given.families.split(",")
     unknown = [name for name in names if name not in ALL]
     if unknown:
@@ -182,29 +188,37 @@ def line(name: str, entry: dict[str, Any]) -> str:
 
 def figure(result: dict[str, Any]) -> Figure:
     """Error against seconds: one setting on the left, all of them on the right."""
-    drawn = Figure(figsize=(9.5, 4.2), layout="constrained")
+    drawn = Figure(figsize=(9.5, 5.0), layout="constrained")
     alone, everywhere = drawn.subplots(1, 2, sharey=True)
+    middles: dict[Axes, dict[str, tuple[float, float]]] = {alone: {}, everywhere: {}}
+    dots: dict[Axes, list[tuple[float, float]]] = {alone: [], everywhere: []}
     for name, entry in result["families"].items():
         style = {"color": COLOURS[entry["coordinates"] - 1], "ms": 3, "alpha": 0.6}
         style["marker"] = "s" if entry.get("shape") else "o"
         rows = [row for row in entry["settings"] if row["error"] is not None]
         over_all = entry.get("interpolant", {"error": None})
-        for axis, points in ((alone, rows), (everywhere, [over_all])):
-            points = [(p["seconds"], max(p["error"], 1e-17)) for p in points if p["error"]]
+        for axis, shown in ((alone, rows), (everywhere, [over_all])):
+            points = [(p["seconds"], max(p["error"], 1e-17)) for p in shown if p["error"]]
             if points:
                 axis.loglog(*zip(*points, strict=True), ls="", **style)
-                middle = np.median(points, axis=0)
-                axis.annotate(name, middle, fontsize=5, xytext=(3, 2), textcoords="offset points")
+                dots[axis] += points
+                # One of its points, so that a line to it ends somewhere.
+                middles[axis][name] = sorted(points)[len(points) // 2]
     for dim in (1, 2, 3):
         label = f"{dim} coordinates" if dim > 1 else "1 coordinate"
         alone.plot([], [], "o", color=COLOURS[dim - 1], label=label)
     alone.plot([], [], "s", color="0.5", label="on a shape")
     alone.set(xlabel="seconds", ylabel="relative $L^2$ error", title="one setting: lc.solve")
     everywhere.set(xlabel="seconds", title="all settings: interpolant, at its worst of 100")
-    for axis in (alone, everywhere):
-        axis.xaxis.set_minor_formatter(NullFormatter())
+    alone.xaxis.set_minor_formatter(NullFormatter())
+    everywhere.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    everywhere.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    everywhere.xaxis.set_minor_locator(NullLocator())
     drawn.suptitle(result["stamp"]["device"], fontsize=9)
-    alone.legend(fontsize=7)
+    alone.legend(fontsize=7, loc="upper left")
+    for axis, named in middles.items():
+        axis.margins(0.12, 0.06)
+        name_points(axis, named, dots[axis])
     return drawn
 
 

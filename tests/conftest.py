@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import jaxlib.version
@@ -11,11 +12,12 @@ from hypothesis import settings
 
 _ROOT = Path(__file__).resolve().parent.parent
 MIN_SECONDS = 0.02
-# Files that take half a minute or more with an empty cache: these first, so that workers, which get
+# Files that take half a minute or so with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
 LONGEST = (
-    "protocol", "zoo", "certificate", "cli", "on_shapes", "docs", "inverse", "fast", "cluster",
-    "optimiser", "study", "plot", "frontier", "benchmarks", "operator_networks", "check",
+    "protocol", "zoo", "cli", "certificate", "frame", "docs", "on_shapes", "train", "solver",
+    "check", "plot", "optimiser", "retrain", "fast", "inverse", "reference", "operator_networks",
+    "frontier", "study", "benchmarks", "cluster", "verdict", "interpolant", "determinacy",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
@@ -50,6 +52,13 @@ if "LCPINN_UNCHECKED" not in os.environ:
 import jax  # noqa: E402  (reads the settings above)
 
 from lcpinn.compilation import enable_cache  # noqa: E402
+
+# JAX notes the stack, which is deep below a test, for every operation that is traced, and writes
+# some of it into what is compiled: a tenth of the time of either.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", None)
+if note_stacks is not None:  # which no version promises
+    note_stacks(False)
 
 if directory := enable_cache():
     # Little optimised, most programs compile in less time than is worth a file to a user; but there

@@ -12,7 +12,7 @@ import pytest
 from toy import of_kind
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, choices, families, gauss_newton, scaling, solve, step
+from benchmarks import baselines, choices, course, families, gauss_newton, scaling, solve, step
 from benchmarks.stamp import stamp
 from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
@@ -110,6 +110,35 @@ def test_medians_and_ratios_over_the_seeds():
     assert "target" not in families.table([row])
 
 
+def test_seconds_to_a_level_are_those_of_most_seeds():
+    reached = [
+        {"1e-04": 3.0, "1e-06": None},
+        {"1e-04": 5.0, "1e-06": None},
+        {"1e-04": 4.0, "1e-06": 9.0},
+    ]
+    runs = [_made_up(i, 1e-5, 1e-5, 10) | {"seconds_to": one} for i, one in enumerate(reached)]
+    (row,) = families.summarise(runs)
+    assert row["seconds_to"] == {"1e-04": 4.0, "1e-06": None}
+    assert families.table([row]).splitlines()[1].split()[-2:] == ["4.0", "–"]
+
+
+def test_the_seconds_to_a_level_are_its_first_ones():
+    pairs = zip((1.0, 2.0, 3.0, 4.0), (1e-3, 5e-5, 2e-4, 1e-7), strict=True)
+    points = [{"seconds": seconds, "error": error} for seconds, error in pairs]
+    assert course.seconds_to(points) == {"1e-04": 2.0, "1e-06": 4.0, "1e-09": None}
+    assert course.seconds_to([]) == dict.fromkeys(("1e-04", "1e-06", "1e-09"))
+
+
+def test_a_course_keeps_the_lowest_held_out_loss():
+    run = lambda loss, best: SimpleNamespace(held_out=SimpleNamespace(best=loss), best=best)
+    starts = SimpleNamespace(inner=run(0.2, "second"), best=run(0.1, "first"), best_loss=0.1)
+    assert course.lowest(starts) == "first"
+    starts.inner = run(0.05, "second")
+    assert course.lowest(starts) == "second"
+    assert course.lowest(SimpleNamespace(inner=run(1.0, "alone"))) == "alone"
+    assert course.lowest(SimpleNamespace(params="last")) == "last"
+
+
 def test_a_new_run_replaces_its_like_alone():
     result = {"runs": [_made_up(1, 1, 1, 1), _made_up(0, 1, 1, 1, "helmholtz-1d")]}
     families.put(result, _made_up(1, 2, 2, 2))
@@ -145,6 +174,9 @@ def test_a_training_in_a_fresh_process_is_kept_and_not_repeated(tmp_path, capsys
     spent = run["seconds"]
     assert 0 < spent["compile"] < spent["total"] < run["wall"]["train_call"]
     assert spent["total"] < run["wall"]["process"]
+    assert run["course"][-1]["error"] == pytest.approx(run["error"]["mean"], rel=1e-6)
+    assert run["course"][-1]["seconds"] < run["wall"]["process"]
+    assert set(run["seconds_to"]) == {"1e-04", "1e-06", "1e-09"}
     assert "missed" in capsys.readouterr().out
     families.main([*options, "--out", str(out)])
     assert "seed 3: there already" in capsys.readouterr().out

@@ -250,6 +250,31 @@ def test_a_condition_without_a_size_of_its_own():
     assert one(Wall(), "exact solution").ok
 
 
+@pytest.mark.parametrize("slip", [0.0, 1e-6])
+def test_a_smooth_solution_has_nothing_to_hide_behind_a_layer(slip):
+    """Where nu is large all parts of the equation have size one; where it is small, 1 / nu."""
+
+    class Layer(lc.Family):
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.LogUniform(nu=(1e-5, 1.0))
+
+        @lc.interior
+        def equation(self, u_x, u_xx, nu):
+            return nu * u_xx + u_x
+
+        @lc.on(x=0.0)
+        def start(self, u):
+            return u
+
+        def exact(self, x, nu):
+            return -jnp.expm1(-x / nu) + jnp.where(nu > 0.1, slip * x, 0.0)
+
+    found = one(Layer(), "exact solution")
+    assert found.ok == (slip == 0.0)
+    if slip:
+        assert "in the term 'equation'" in found.detail
+
+
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("name", ["exact solution", "evaluation", "truth"])
 def test_toy_families_pass(cls, name):

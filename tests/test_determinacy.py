@@ -326,6 +326,7 @@ COMPLETE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPLETE)
 def test_a_complete_page_is_never_accused(name):
     known = determinacy(COMPLETE[name]())

@@ -86,6 +86,7 @@ def test_the_exact_solution_is_a_program_too(name):
     np.testing.assert_allclose(of_exact(family)(points, lam), truth, rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_hooks_in_jax_numpy(name):
     function, points = over_points(FUNCTIONS[name]), np.linspace(0.013, 0.987, 150)[:, None]
@@ -96,6 +97,7 @@ def test_hooks_in_jax_numpy(name):
         np.testing.assert_allclose(program(points, [k]), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WITHOUT)
 def test_what_has_no_counterpart_is_named(what):
     with pytest.raises(lc.LcpinnError, match=what) as error:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import time
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Coupled, Oscillator
+from toy import Coupled, Oscillator, of_kind
 
 import lcpinn as lc
 from lcpinn.certificate import Estimate
@@ -100,11 +101,35 @@ def test_linear_equations_are_known_as_such(family, linear):
 @pytest.mark.slow
 def test_soft_conditions_reach_many_digits():
     longer = dataclasses.replace(SMALL, sampling=Sampling(600, 60, 1, "collocation"), steps=80)
-    solution = lc.train(Bar(), small(longer, (12, 12)), progress=False)
+    solution = lc.train(Bar(), small(longer, (12, 12)), progress=False, report=False)
     error = solution.evaluate()
     # 350 parameters and seconds: far below what first-order training reaches at all.
     assert error["mean"] < 1e-6
     assert error["dense_max"] < 1e-5
+
+
+def test_steps_take_the_place_of_the_clock():
+    ends = lambda **given: of_kind(GaussNewton, fast(Bar(), **given).phases[0].innermost)
+    assert (ends().steps, ends().seconds) == (3000, 50.0)
+    assert (ends(steps=7).steps, ends(steps=7).seconds) == (7, None)
+    both = ends(steps=7, seconds=30.0)
+    assert (both.steps, both.seconds) == (7, 30.0)
+
+
+@pytest.mark.slow
+def test_two_runs_without_a_clock_are_equal(tmp_path):
+    """And their first call takes one step, so that there is something to see."""
+    protocol = small(Restarts(dataclasses.replace(SMALL, steps=10), starts=1))
+    places = [tmp_path / name for name in ("one", "other")]
+    one, other = (
+        lc.train(Bar(), protocol, seed=3, progress=False, report=False, out=place)
+        for place in places
+    )
+    jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
+    logs = [(place / "metrics.jsonl").read_text() for place in places]
+    assert logs[0] == logs[1]
+    assert [json.loads(line)["step"] for line in logs[0].splitlines()] == [1, 4, 8, 10]
+    assert "10 steps done" in one.run["training"]["stopped"][0]
 
 
 class Fit(lc.Family):
@@ -487,7 +512,8 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
 def test_an_interrupted_run_ends_bit_identical(tmp_path):
     """Gauss-Newton's whole state, rows included, is in the checkpoint."""
     protocol = small(Restarts(dataclasses.replace(SMALL, steps=16), starts=2, trial=4))
-    whole = lc.train(Bar(), protocol, progress=False, out=tmp_path / "whole")
+    quiet = {"progress": False, "report": False}
+    whole = lc.train(Bar(), protocol, **quiet, out=tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -509,8 +535,8 @@ def test_an_interrupted_run_ends_bit_identical(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Restarts, "build", interrupted)
         with pytest.raises(Stop):
-            lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", checkpoint_every=0)
-    again = lc.train(Bar(), protocol, progress=False, out=tmp_path / "cut", resume=True)
+            lc.train(Bar(), protocol, **quiet, out=tmp_path / "cut", checkpoint_every=0)
+    again = lc.train(Bar(), protocol, **quiet, out=tmp_path / "cut", resume=True)
     same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
     assert jax.tree.all(same)
     assert (tmp_path / "cut/metrics.jsonl").read_text() == (

@@ -121,6 +121,7 @@ def test_a_tree_comes_back_in_its_shape():
         unflatten({"a.0": np.ones(3), "a.1": np.zeros(())}, like, "it")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_noticed(file):
     header, arrays = read_arrays(file, "model")
     content = file.read_bytes()

@@ -9,10 +9,13 @@ import pytest
 from toy import of_kind
 
 from benchmarks import frontier
+from benchmarks.course import UNSEEN, error_of
 from benchmarks.frontier import Cost, Snapshot
+from lcpinn.evaluation import true_errors
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.optimiser import LBFGS, Adam
-from lcpinn.protocol import smoke
+from lcpinn.protocol import interpolant, smoke
+from lcpinn.protocol.shrink import shrunk
 from lcpinn.training import train
 
 
@@ -93,6 +96,7 @@ def test_lines_of_json_become_a_curve():
     found = frontier.collect([sys.executable, "-c", script], 60)
     assert found["points"] == [{"seconds": 1, "error": 0.5, "step": 2}]
     assert found["versions"] == {"deepxde": "1"}
+    assert found["seconds_to"] == {"1e-04": None, "1e-06": None, "1e-09": None}
     assert frontier._rival_versions({"deepxde": found}) == {"deepxde": "1"}
 
 
@@ -114,6 +118,19 @@ def test_a_missing_environment_is_named(tmp_path):
     assert frontier.summary(found).startswith("unavailable: no ")
 
 
+@pytest.mark.slow
+def test_an_interpolant_is_compared_between_its_nodes():
+    """At settings of the grid that it has solved there is nothing to see."""
+    family = Helmholtz(1)
+    protocol = shrunk(interpolant(family))
+    solution = train(family, protocol, progress=False, report=False)
+    unseen = true_errors(solution, family.parameters.sobol(UNSEEN, seed=13))
+    assert unseen is not None
+    error = error_of(protocol.view(family), protocol)(solution.params)
+    assert error == pytest.approx(max(unseen), rel=1e-9)
+    assert error > solution.evaluate()["mean"]
+
+
 # The file.
 
 
@@ -127,6 +144,34 @@ def test_families_are_added_to_a_file_and_replaced_in_it(tmp_path):
     assert "runs" not in result  # which would make it a table of the README
 
 
+def test_rivals_that_were_not_run_stay_with_the_stamp_of_their_day(tmp_path):
+    out = tmp_path / "frontier.json"
+    old = entry(fast=curve(0.5), deepxde=curve(0.1), scimba=curve(0.2))
+    old["stamp"] |= {"date": "2026-01-02T03:04"}
+    out.write_text(json.dumps(frontier.merged(out, "helmholtz-1d", old)))
+    new = entry(fast=curve(0.3), scimba=curve(0.01))
+    curves = frontier.merged(out, "helmholtz-1d", new)["families"]["helmholtz-1d"]["curves"]
+    assert list(curves) == ["fast", "deepxde", "scimba"]
+    assert curves["fast"]["points"][0]["error"] == 0.3
+    assert curves["scimba"] == new["curves"]["scimba"]
+    assert curves["deepxde"]["points"][0]["error"] == 0.1
+    assert "(2026-01-02)" in frontier.table({"helmholtz-1d": new | {"curves": curves}})
+    missing = entry(fast=curve(0.3), deepxde={"unavailable": "no environment"})
+    curves = frontier.merged(out, "helmholtz-1d", missing)["families"]["helmholtz-1d"]["curves"]
+    assert curves["deepxde"]["points"][0]["error"] == 0.1
+
+
+def test_the_table_has_the_seconds_to_each_level():
+    families = {"burgers": entry(fast=curve(1e-3, 1e-5, 1e-7), paper={"unavailable": "why"})}
+    (line,) = frontier.table(families).splitlines()[1:]
+    assert line.split()[-5:] == ["1.0e-07", "3.0", "2.0", "3.0", "–"]
+
+
+def test_what_does_not_apply_says_so(capsys):
+    frontier.run_one("burgers", "interpolant", 1.0, 0)
+    assert "needs one to four coefficients" in json.loads(capsys.readouterr().out)["unavailable"]
+
+
 @pytest.mark.slow
 def test_every_number_of_families_can_be_drawn(tmp_path):
     one = entry(fast=curve(0.1, 1e-6), paper=curve(1.0, 0.5), scimba={"unavailable": "no wheel"})
@@ -137,8 +182,8 @@ def test_every_number_of_families_can_be_drawn(tmp_path):
 
 
 def test_rivals_are_for_one_family_and_families_are_known():
-    assert frontier.contenders("helmholtz-1d", rivals=True)[2:] == ["deepxde", "scimba"]
-    assert frontier.contenders("burgers", rivals=True) == ["fast", "paper"]
+    assert frontier.contenders("helmholtz-1d", rivals=True)[3:] == ["deepxde", "scimba"]
+    assert frontier.contenders("burgers", rivals=True) == ["fast", "interpolant", "paper"]
     with pytest.raises(SystemExit):
         frontier._parse(["--families", "helmholtz-4d"])
 
@@ -164,10 +209,12 @@ def test_it_runs_from_the_command_line(tmp_path, capsys):
     result = json.loads(out.read_text())
     found = result["families"]["schrodinger-1d"]
     assert {"date", "device", "versions", "seed", "load"} <= set(result["stamp"])
-    assert set(found["curves"]) == {"fast", "paper"}
+    assert set(found["curves"]) == {"fast", "interpolant", "paper"}
     for one in found["curves"].values():
         assert one["points"][-1]["error"] > 0
         assert "problem" not in one
     assert found["curves"]["paper"]["timing"]["steps"][0] >= 1
+    assert found["curves"]["interpolant"]["points"][-1]["error"] < 1e-2
+    assert set(found["curves"]["interpolant"]["seconds_to"]) == {"1e-04", "1e-06", "1e-09"}
     assert out.with_suffix(".png").exists()
     assert "schrodinger-1d" in capsys.readouterr().out

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import Bratu, Interrupted, Spiral, interrupt_after
 from typer.testing import CliRunner
 
 import lcpinn as lc
+from benchmarks.shapes.families import Kite
 from lcpinn.cli import app
 from lcpinn.explorer.program import of_solution
 from lcpinn.files import read_json
@@ -17,7 +19,6 @@ from lcpinn.network.interpolant import chebyshev, fourier
 from lcpinn.optimiser.interpolation import stagnates, trimmed
 from lcpinn.precision import double
 from lcpinn.protocol.interpolation import is_better_interpolated
-from lcpinn.rundir import RunDirectory
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.family_solver import FamilySolver, solve_family
 from lcpinn.spectral.linearisation import zeroth
@@ -27,26 +28,7 @@ from lcpinn.verdict import Judge
 # -- Families ------------------------------------------------------------------------------------
 
 
-class Spiral(lc.Family):
-    """u' = a v - b u, v' = -a u - b v, u(0) = 1, v(0) = 0."""
-
-    domain = lc.Box(t=(0.0, 2.0))
-    parameters = lc.Uniform(a=(1.0, 4.0)) & lc.LogUniform(b=(0.05, 1.0))
-    outputs = ("u", "v")
-
-    @lc.interior
-    def equation(self, u, v, u_t, v_t, a, b):
-        return u_t - a * v + b * u, v_t + a * u + b * v
-
-    @lc.on(t=0.0)
-    def start(self, u, v):
-        return u - 1.0, v
-
-    def exact(self, t, a, b):
-        return jnp.exp(-b * t) * jnp.cos(a * t), -jnp.exp(-b * t) * jnp.sin(a * t)
-
-
-class Ring(lc.Family):
+class Drifting(lc.Family):
     """u_t + c u_x = d u_xx around a circle, u(0, x) = sin x."""
 
     domain = lc.Box(t=(0.0, 1.0), x=lc.Periodic(0.0, 2 * np.pi))
@@ -64,19 +46,16 @@ class Ring(lc.Family):
         return jnp.exp(-d * t) * jnp.sin(x - c * t)
 
 
-class Bratu(lc.Family):
-    """u'' + a exp(u) = 0, u(0) = u(1) = 0: nonlinear, two branches."""
+class FastSpiral(Spiral):
+    """With faster turns."""
 
-    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(1.0, 4.0)) & lc.LogUniform(b=(0.05, 1.0))
+
+
+class GentleBratu(Bratu):
+    """Not as close to its fold."""
+
     parameters = lc.Uniform(a=(0.5, 2.5))
-
-    @lc.interior
-    def equation(self, u, u_xx, a):
-        return u_xx + a * jnp.exp(u)
-
-    @lc.on()
-    def wall(self, u):
-        return u
 
 
 class Many(Spiral):
@@ -115,24 +94,6 @@ class Sieve(lc.Family):
         return u
 
 
-class Kite(lc.Family):
-    """Δu = k² u on a kite, u = exp(k (0.6 x + 0.8 y)) on its edges: a shape that stays."""
-
-    domain = lc.Polygon(x=[0.0, 1.0, 0.0, -1.0], y=[-1.5, 0.0, 0.7, 0.0])
-    parameters = lc.Uniform(k=(0.5, 2.0))
-
-    @lc.interior
-    def equation(self, u, laplacian_u, k):
-        return laplacian_u - k**2 * u
-
-    @lc.on()
-    def edge(self, u, x, y, k):
-        return u - self.exact(x, y, k)
-
-    def exact(self, x, y, k):
-        return jnp.exp(k * (0.6 * x + 0.8 * y))
-
-
 class Loose(Spiral):
     """No initial condition for v."""
 
@@ -148,8 +109,8 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spiral(run):
-    protocol = lc.protocol.interpolant(Spiral())
-    return lc.train(Spiral(), protocol, out=run, overwrite=True, progress=False)
+    protocol = lc.protocol.interpolant(FastSpiral())
+    return lc.train(FastSpiral(), protocol, out=run, overwrite=True, progress=False)
 
 
 def error_at(solution, lam, num=200):
@@ -195,7 +156,7 @@ def test_it_is_judged_between_its_nodes(spiral):
 
 
 def test_a_saved_model_answers_to_the_bit(spiral, run):
-    again = lc.load(run, Spiral())
+    again = lc.load(run, FastSpiral())
     for one, other in zip(
         jax.tree.leaves(spiral.params), jax.tree.leaves(again.params), strict=True
     ):
@@ -232,8 +193,8 @@ def test_the_explorers_program_is_the_solution(spiral):
 @pytest.mark.slow
 def test_a_periodic_coordinate_and_its_derivatives():
     """The residual of the equation, by the network's own derivatives."""
-    protocol = lc.protocol.interpolant(Ring(), tolerance=1e-7)
-    solution = lc.train(Ring(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(Drifting(), tolerance=1e-7)
+    solution = lc.train(Drifting(), protocol, progress=False, report=False)
     for lam in solution.family.parameters.sobol(5, seed=4):
         assert error_at(solution, lam) < 1e-7
         assert solution.estimate(c=float(lam[0]), d=float(lam[1])).error < 1e-7
@@ -241,12 +202,15 @@ def test_a_periodic_coordinate_and_its_derivatives():
 
 @pytest.mark.slow
 def test_newtons_method_stays_on_the_branch():
-    solution = lc.train(Bratu(), lc.protocol.interpolant(Bratu()), progress=False, report=False)
+    solution = lc.train(
+        GentleBratu(), lc.protocol.interpolant(GentleBratu()), progress=False, report=False
+    )
     x = np.linspace(0, 1, 50)
     for a in (0.6, 1.7, 2.4):
-        np.testing.assert_allclose(solution(x=x, a=a), lc.solve(Bratu(), a=a)(x=x), atol=1e-8)
+        np.testing.assert_allclose(solution(x=x, a=a), lc.solve(GentleBratu(), a=a)(x=x), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_shape_that_stays():
     """By a frame, whose coefficients are not unique; its values are, inside."""
     protocol = lc.protocol.interpolant(Kite(), tolerance=1e-7)
@@ -256,40 +220,27 @@ def test_a_shape_that_stays():
 
 
 def test_coefficients_that_are_held(spiral):
-    protocol = lc.protocol.interpolant(Spiral(), at={"b": 0.3}, tolerance=1e-6)
-    solution = lc.train(Spiral(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(FastSpiral(), at={"b": 0.3}, tolerance=1e-6)
+    solution = lc.train(FastSpiral(), protocol, progress=False, report=False)
     assert error_at(solution, np.array([2.2, 0.3])) < 1e-6
     assert solution.num_params < spiral.num_params / 3
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.mark.slow
 def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
-    protocol = lc.protocol.interpolant(Spiral(), at={"b": 0.3})
-    whole = lc.train(Spiral(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(FastSpiral(), at={"b": 0.3})
+    whole = lc.train(FastSpiral(), protocol, progress=False, report=False)
     monkeypatch.setattr("lcpinn.optimiser.interpolation.BLOCK", 0.0)  # a node at a time
-    save, saved = RunDirectory.save, []
-
-    def save_and_break(self, where, state):
-        save(self, where, state)
-        saved.append(int(state.step))
-        if saved[-1] == 7:  # beyond the first grid
-            raise Interrupted
-
     out = tmp_path / "broken"
     options = {"progress": False, "report": False, "checkpoint_every": 0.0}
-    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    saved = interrupt_after(monkeypatch, 7)  # beyond the first grid
     with pytest.raises(Interrupted):
-        lc.train(Spiral(), protocol, out=out, **options)
-    monkeypatch.setattr(RunDirectory, "save", save)
-    resumed = lc.train(Spiral(), protocol, out=out, resume=True, **options)
+        lc.train(FastSpiral(), protocol, out=out, **options)
+    resumed = lc.train(FastSpiral(), protocol, out=out, resume=True, **options)
     t = np.linspace(0, 2, 30)
     values = (one(t=t, a=1.9, b=0.3)["u"] for one in (resumed, whole))
     np.testing.assert_allclose(*values, rtol=0, atol=1e-12)
-    assert saved == list(range(1, 8))
+    assert [int(state.step) for _, state in saved[:7]] == list(range(1, 8))
 
 
 # -- What it refuses -----------------------------------------------------------------------------
@@ -316,12 +267,12 @@ def test_what_the_solver_refuses_is_refused():
 
 def test_a_tolerance_is_a_positive_number():
     with pytest.raises(lc.LcpinnError, match="a tolerance is a positive number"):
-        lc.protocol.interpolant(Spiral(), tolerance=0.0)
+        lc.protocol.interpolant(FastSpiral(), tolerance=0.0)
 
 
 def test_where_it_is_recommended():
-    assert is_better_interpolated(Spiral())
-    assert not is_better_interpolated(Bratu())
+    assert is_better_interpolated(FastSpiral())
+    assert not is_better_interpolated(GentleBratu())
     assert not is_better_interpolated(Disc())
     assert not is_better_interpolated(Many())
 
@@ -338,7 +289,7 @@ def test_a_training_says_where_it_would_be_the_better_tool(tmp_path):
 
 
 def test_many_settings_are_solved_in_one_basis():
-    family = Spiral()
+    family = FastSpiral()
     settings = family.parameters.sobol(9, seed=1)
     solved = solve_family(family, settings, 1e-9)
     points = family.domain.sobol(50)
@@ -363,6 +314,7 @@ class Tilted(lc.Family):
         return u
 
 
+@pytest.mark.slow
 def test_a_setting_that_is_too_far_off_is_reached_in_steps(monkeypatch):
     """Attempts from further away than a quarter of the range do not count here."""
     solver, attempt = FamilySolver(Tilted(), 1e-7), FamilySolver._attempt

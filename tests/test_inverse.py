@@ -38,7 +38,7 @@ def helmholtz():
     protocol = in_steps(lc.protocol.fast(family), 50, sampling=few)
     network = dataclasses.replace(protocol.network, widths=(14, 14))
     protocol = dataclasses.replace(protocol, network=network)
-    return lc.train(family, protocol, seed=0, progress=False)
+    return lc.train(family, protocol, seed=0, progress=False, report=False)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def spiral():
     network = dataclasses.replace(protocol.network, widths=(12, 12))
     held_out = Sampling(512, 64, 1, "collocation", seed=1009)
     protocol = dataclasses.replace(protocol, network=network, held_out=held_out)
-    return lc.train(family, protocol, seed=0, progress=False)
+    return lc.train(family, protocol, seed=0, progress=False, report=False)
 
 
 # Families that an ansatz solves: what the network says does not count.

@@ -454,7 +454,13 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(trained, tmp_path, m
 
     monkeypatch.setenv("LCPINN_CACHE", str(tmp_path / "cache"))
     run = functools.partial(
-        lc.train, Gentle(), protocol(), seed=2, out=tmp_path / "run", progress=False
+        lc.train,
+        Gentle(),
+        protocol(),
+        seed=2,
+        out=tmp_path / "run",
+        progress=False,
+        report=False,
     )
     with monkeypatch.context() as patch:
         patch.setattr(Supervised, "build", interrupted)

@@ -8,6 +8,7 @@ import pytest
 from toy import Decay, Oscillator, of_kind
 
 import lcpinn as lc
+from benchmarks.zoo.layers import BoundaryLayer
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
 from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.protocol.choice import chosen, powers
@@ -15,23 +16,10 @@ from lcpinn.protocol.sizes import size_of
 from lcpinn.sampling import Sampling, fixed
 
 
-class Layer(lc.Family):
-    """-ν u'' + u' = 1, u(0) = u(1) = 0: a layer of width ν at x = 1."""
+class Layer(BoundaryLayer):
+    """Not as thin."""
 
-    domain = lc.Box(x=(0.0, 1.0))
     parameters = lc.LogUniform(nu=(0.005, 1.0))
-
-    @lc.interior
-    def equation(self, u_x, u_xx, nu):
-        return -nu * u_xx + u_x - 1.0
-
-    @lc.on(x=(0.0, 1.0))
-    def ends(self, u):
-        return u
-
-    def exact(self, x, nu):
-        far = jnp.exp(-1 / nu)
-        return x - (jnp.exp((x - 1) / nu) - far) / (1 - far)
 
 
 class Weighted(Decay):

@@ -163,6 +163,7 @@ def test_exponential_steps_are_of_fourth_order():
     assert 12 < errors[0] / errors[1] < 20
 
 
+@pytest.mark.slow
 def test_kuramoto_sivashinsky_is_the_same_with_half_the_modes():
     coarse, fine = (evolution._ks(1.0, num)[::100] for num in (256, 512))
     assert distance(coarse, fine[:, ::2]) < 1e-6
@@ -184,6 +185,7 @@ def test_one_medium_has_the_closed_form():
         assert np.max(np.abs(q[:, 4])) < 1e-2 * np.max(np.abs(q))  # by symmetry
 
 
+@pytest.mark.slow
 def test_what_flows_into_the_block_is_lost_in_it():
     cells = (16, 40, 20)
     u, volume = cut_cells._solve(8.0, cells), cut_cells._shares(cells)
@@ -306,6 +308,7 @@ class Picture:
         return u if len(self.family.outputs) == 1 else {"u": u, "v": 0.1 * u, "p": u}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_has_three_settings(name, tmp_path):
     figure = pictures.PICTURES[name](cast(Any, Picture(PROBLEMS[name].family())))

@@ -6,7 +6,7 @@ from functools import cache, partial
 import jax
 import jax.numpy as jnp
 import pytest
-from toy import Coupled, Poisson, of_kind
+from toy import Coupled, Interrupted, Poisson, interrupt_after, of_kind
 
 import lcpinn as lc
 from lcpinn.equilibration import equilibrating
@@ -21,7 +21,6 @@ from lcpinn.protocol import PROTOCOLS, by_name, example, reason_against, setting
 from lcpinn.protocol.facts import facts
 from lcpinn.protocol.methods import BOUNDARY_WEIGHT, SA_BUDGET
 from lcpinn.rows import weighted_rows
-from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
 from lcpinn.spec import from_plain, spec, to_plain
 from lcpinn.training import make_setup
@@ -112,10 +111,6 @@ def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
     assert after < 0.9 * before
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.mark.slow
 def test_an_interrupted_sa_pinn_ends_bit_identical(tmp_path, monkeypatch):
     """Interrupted in Adam, with its weights and their ascent in the checkpoint, then L-BFGS."""
@@ -127,25 +122,18 @@ def test_an_interrupted_sa_pinn_ends_bit_identical(tmp_path, monkeypatch):
 
     def run(name, **options):
         out = tmp_path / name
-        return lc.train(family, protocol, seed=2, out=out, progress=False, **options).params
+        quiet = {"progress": False, "report": False}
+        return lc.train(family, protocol, seed=2, out=out, **quiet, **options).params
 
     whole = run("whole", checkpoint_every=1e9)
-    save, saved = RunDirectory.save, []
-
-    def save_and_break(self, where, state):
-        save(self, where, state)
-        saved.append(where["phase"])
-        if len(saved) == 2:
-            raise Interrupted
-
-    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    saved = interrupt_after(monkeypatch, 2)
     with pytest.raises(Interrupted):
         run("broken", checkpoint_every=0.0)
     header, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")
     assert (header["phase"], int(arrays["step"])) == (0, 6)
     assert arrays["weighting.raw.equation"].min() > 1
     resumed = run("broken", checkpoint_every=0.0, resume=True)
-    assert saved[-1] == 1  # a checkpoint of L-BFGS came after
+    assert saved[-1][0]["phase"] == 1  # a checkpoint of L-BFGS came after
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
         assert one.tobytes() == other.tobytes()
 

@@ -82,7 +82,7 @@ def record(run, error, seconds=10.0, **measures):
     return {
         "run": run.to_json(),
         "protocol": run.protocol,
-        "error": {"mean": error, "grid": grid},
+        "error": {"mean": error, "grid": grid, "dense_max": 2 * error},
         "seconds": {"total": seconds},
         "at_once": 1,
         "device": "some device",
@@ -180,6 +180,18 @@ def test_amortisation_by_hand():
     assert cells["SA-PINN **(most accurate)**"][4:6] == ["2", "50"]
     assert cells["Causal-PINN"][3] == "3.5"  # the paper's own
     assert cells["FNO"][4:6] == ["not run", "not run"]
+
+
+def test_a_solver_pays_once_for_all_settings():
+    """It costs the same for every K: a network never pays where it takes longer."""
+    runs = {name: one_method("helmholtz-1d", name, "full") for name in ("paper", "fast")}
+    (solver,) = one_method("helmholtz-1d", "interpolant", "full", (0,))
+    trained = [(r, 1e-3, 60.0) for r in runs["paper"]] + [(r, 1e-9, 1.0) for r in runs["fast"]]
+    made = of([*trained, (solver, 1e-12, 3.0)])
+    lines = tables.amortisation_table(made)
+    (row,) = [line for line in lines if "helmholtz-1d | Solver with" in line]
+    assert row.strip("| ").split(" | ")[2:] == ["2.00e-12", "–", "never", "0.05", "1", "3"]
+    assert not any("burgers | Solver" in line for line in lines)  # it has no coefficients
 
 
 def test_a_missing_cell_says_so():

@@ -494,6 +494,7 @@ def test_a_loss_that_overflows_is_described_as_such():
     )
 
 
+@pytest.mark.slow
 def test_one_observation_holds_at_many_values_of_an_unknown_coefficient():
     class Gauged(Oscillator):
         """Seen at one point, whatever the damping is."""

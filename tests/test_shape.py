@@ -134,6 +134,7 @@ def test_normals_are_slopes_of_the_level_function(name):
     assert np.mean(wrong) < 0.01
 
 
+@pytest.mark.slow
 @TABLE
 def test_points_inside_are_uniform(name):
     """Counts in cells of the bounding box at one lambda, against Monte Carlo on a fine grid."""

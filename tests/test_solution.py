@@ -429,6 +429,7 @@ def test_the_error_of_a_constant_is_known_by_hand():
     assert "spread" not in report
 
 
+@pytest.mark.slow
 def test_the_residual_of_a_constant_is_known_by_hand():
     solution = constant(Level(), 1.0)
     found = validate(solution)

@@ -6,10 +6,12 @@ from typing import cast
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import Bratu
 from typer.testing import CliRunner
 
 import lcpinn as lc
 from benchmarks.zoo import ZOO
+from benchmarks.zoo.layers import BoundaryLayer
 from lcpinn.cli import app
 from lcpinn.evaluation import evaluation_points, relative_error
 from lcpinn.families import FAMILIES
@@ -43,6 +45,7 @@ SMOOTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_solutions_are_found_to_ten_digits(name):
     solved = lc.solve(ALL[name](), **SMOOTH[name])
@@ -80,44 +83,11 @@ def test_three_coordinates():
     assert true_error(solved) < 1e-7
 
 
-class Layer(lc.Family):
-    """-ν u'' + u' = 1, u(0) = u(1) = 0."""
-
-    domain = lc.Box(x=(0.0, 1.0))
-    parameters = lc.LogUniform(nu=(1e-3, 1.0))
-
-    @lc.interior
-    def equation(self, u_x, u_xx, nu):
-        return -nu * u_xx + u_x - 1
-
-    @lc.on()
-    def wall(self, u):
-        return u
-
-    def exact(self, x, nu):
-        return x - (jnp.exp((x - 1) / nu) - jnp.exp(-1 / nu)) / (1 - jnp.exp(-1 / nu))
-
-
 @pytest.mark.parametrize("nu", [1.0, 0.03, 1e-3])
 def test_layers_are_resolved(nu):
-    solved = lc.solve(Layer(), nu=nu)
+    solved = lc.solve(BoundaryLayer(), nu=nu)
     assert true_error(solved) < 1e-9
     assert solved.error <= 1e-8
-
-
-class Bratu(lc.Family):
-    """u'' + a eᵘ = 0, u(0) = u(1) = 0: the lower branch, up to its fold at a = 3.51."""
-
-    domain = lc.Box(x=(0.0, 1.0))
-    parameters = lc.Uniform(a=(0.5, 3.4))
-
-    @lc.interior
-    def equation(self, u, u_xx, a):
-        return u_xx + a * jnp.exp(u)
-
-    @lc.on()
-    def wall(self, u):
-        return u
 
 
 def test_newtons_method_finds_the_lower_branch():
@@ -180,9 +150,17 @@ class Open(lc.Family):
 REFUSED = {
     "four coordinates": (Four, {"k": 1.0}, "three at most"),
     "a page that leaves it open": (Open, {"k": 1.0}, "one function is free"),
-    "a coefficient that is not there": (Layer, {"nu": 1.0, "k": 1.0}, "no such coefficient as 'k'"),
-    "a coefficient left out": (Layer, {}, "missing nu"),
-    "no tolerance": (Layer, {"nu": 1.0, "tolerance": 0.0}, "the tolerance must lie between"),
+    "a coefficient that is not there": (
+        BoundaryLayer,
+        {"nu": 1.0, "k": 1.0},
+        "no such coefficient as 'k'",
+    ),
+    "a coefficient left out": (BoundaryLayer, {}, "missing nu"),
+    "no tolerance": (
+        BoundaryLayer,
+        {"nu": 1.0, "tolerance": 0.0},
+        "the tolerance must lie between",
+    ),
 }
 
 

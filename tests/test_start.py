@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import lcpinn
 from lcpinn import cli
 from lcpinn.protocol import PROTOCOLS
@@ -32,6 +34,7 @@ def python(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_help_loads_neither_jax_nor_matplotlib():
     found = json.loads(python(HELP))
     assert {"train", "reproduce", "families"} < set(found["commands"])
@@ -39,6 +42,25 @@ def test_help_loads_neither_jax_nor_matplotlib():
     assert found["loaded"] == []
 
 
+def test_a_training_begins_without_what_it_may_never_need():
+    """SciPy's parts, optax and Matplotlib wait for who asks: together they take longer than JAX."""
+    program = """
+import json, sys
+import lcpinn as lc
+from lcpinn.families import built
+
+family = built("helmholtz-1d")
+protocol = lc.protocol.fast(family, seconds=1.0)
+lc.train
+print(json.dumps([name for name in sys.modules if name.partition(".")[0] in %r]))
+"""
+    loaded = json.loads(python(program % (("matplotlib", "optax", "scipy"),)))
+    heavy = ("linalg", "sparse", "special", "stats", "interpolate", "optimize", "integrate")
+    assert not {"matplotlib", "optax", *(f"scipy.{name}" for name in heavy)} & set(loaded)
+    assert "scipy" in loaded  # itself it loads its parts when they are used
+
+
+@pytest.mark.slow
 def test_names_are_loaded_when_they_are_used():
     program = "import sys, lcpinn; before = 'jax' in sys.modules; lcpinn.Box; "
     assert python(program + "print(before, 'jax' in sys.modules)").split() == ["False", "True"]
@@ -75,6 +97,7 @@ def test_unknown_names_are_attribute_errors():
     assert not hasattr(lcpinn, "_Box")
 
 
+@pytest.mark.slow
 def test_a_name_is_a_module_or_something_in_one():
     """Once everything is imported no function stands where a module has the same name."""
     program = """

@@ -161,6 +161,7 @@ def test_how_many_runs_there_are():
     found = {name: len(EXPERIMENTS[name].runs("full")) for name in COUNTS}
     assert found == COUNTS
     assert len(EXPERIMENTS["amortisation"].runs("full")) == 52 + 24 + 24 + 32 + 32 + 22
+    assert len(EXPERIMENTS["solver"].runs("full")) == 4  # of families with coefficients, once
     once = len(needed([EXPERIMENTS[name] for name in FAMILIES], "full"))
     assert once == 186
     assert {run.seed for run in every_run("cpu")} == {run.seed for run in every_run("smoke")} == {0}

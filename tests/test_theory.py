@@ -165,6 +165,7 @@ def test_a_network_that_does_not_see_lambda_has_nothing_extra():
     assert rates.conditional == pytest.approx(float(rates.plain), rel=ROUNDING)
 
 
+@pytest.mark.slow
 def test_joined_weights_are_the_theorem():
     """λ in the first layer shifts its biases: θ + B(λ, η) with B bilinear, and not only locally."""
     problem, params, batch, weights = of_network(Poisson(), MLP((5, 4), weights=Concat()))

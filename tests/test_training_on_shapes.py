@@ -6,35 +6,14 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
+from toy import Annulus, Interrupted, interrupt_after
 
 import lcpinn as lc
 from lcpinn.files import read_arrays
 from lcpinn.network import DeepONet
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Restarts, RevertOnWorse
 from lcpinn.protocol import methods, shrink
-from lcpinn.rundir import RunDirectory
 from lcpinn.weighting import Causal, SelfAdaptive
-
-
-class Ring(lc.Family):
-    """Δu = 0 between circles, u = 1 on the inner one, of radius r, and u_n = 0 on the outer."""
-
-    pipe = lc.Ball(x=0.0, y=0.0, radius="r")
-    casing = lc.Ball(x=0.0, y=0.0, radius=1.0)
-    domain = casing - pipe
-    parameters = lc.Uniform(r=(0.2, 0.5))
-
-    @lc.interior
-    def equation(self, laplacian_u):
-        return laplacian_u
-
-    @lc.on(pipe)
-    def hot(self, u):
-        return u - 1.0
-
-    @lc.on(casing)
-    def insulated(self, u_n):
-        return u_n
 
 
 class Warming(lc.Family):
@@ -96,10 +75,6 @@ def test_methods_of_others_train_on_a_shape_in_time(name):
     assert np.isnan(outside)
 
 
-class Interrupted(Exception):
-    pass
-
-
 def redrawn(family):
     """Two starts of Gauss-Newton; each round redraws points where residuals are large."""
     made = shrink.shrunk(lc.protocol.fast(family, steps=12))
@@ -113,7 +88,7 @@ def redrawn(family):
 @pytest.mark.parametrize("make", [partial(tiny, methods.paper), redrawn], ids=["paper", "fast"])
 def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkeypatch):
     """The state of a run has its points, each on the shape of its own lambda."""
-    family = Ring()
+    family = Annulus()
     protocol = make(family)
 
     def run(name, **options):
@@ -122,15 +97,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
         return lc.train(family, protocol, seed=3, out=out, **quiet, **options).params
 
     whole = run("whole", checkpoint_every=1e9)
-    save, saved = RunDirectory.save, []
-
-    def save_and_break(self, where, state):
-        save(self, where, state)
-        saved.append(where)
-        if len(saved) == 1:
-            raise Interrupted
-
-    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    saved = interrupt_after(monkeypatch, 1)
     with pytest.raises(Interrupted):
         run("broken", checkpoint_every=0.0)
     _, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")

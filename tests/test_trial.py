@@ -11,7 +11,9 @@ import lcpinn as lc
 from benchmarks import trial as benchmark
 from lcpinn.families import Helmholtz
 from lcpinn.network import MLP
+from lcpinn.optimiser.clock import Clock
 from lcpinn.protocol.trial import tried, worst_residuals
+from lcpinn.spec import to_plain
 
 NETWORK = MLP((8, 8), "sine", frequency_scale=5.0)
 
@@ -76,3 +78,14 @@ def test_the_benchmark_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     assert entry["table"] == 5.0
     assert entry["taken"] <= 2.0
     assert "saddle" in capsys.readouterr().out
+
+
+def test_what_a_trial_takes_counts_and_is_no_part_of_what_a_run_is():
+    one, other = (lc.protocol.fast(Saddle(), seconds=9.0) for _ in range(2))
+    assert one.spent > 0
+    assert one == other
+    assert to_plain(one) == to_plain(other)
+    assert one.seconds == 9.0
+    assert Clock(9.0, one.spent).remaining() == 9.0 - one.spent
+    assert Clock(9.0, 20.0).remaining() == 1.0
+    assert Clock(None, 20.0).remaining() == float("inf")

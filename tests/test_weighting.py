@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Coupled, Observed, Oscillator, Poisson, Ring
+from toy import Coupled, Interrupted, Observed, Oscillator, Poisson, Ring, interrupt_after
 
 import lcpinn as lc
 from lcpinn.families import Burgers, Helmholtz
@@ -16,7 +16,6 @@ from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import Adam, Setup
 from lcpinn.optimiser.stage import objective
 from lcpinn.rows import Problem
-from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Points, Sampling, fixed
 from lcpinn.spec import from_plain, to_plain
 from lcpinn.weighting import Causal, ReLoBRaLo, SelfAdaptive
@@ -431,10 +430,6 @@ def test_a_deterministic_optimiser_sees_the_unweighted_loss(weighting):
     np.testing.assert_allclose(value, unweighted(problem, batch)(params), rtol=1e-5)
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("weighting", EVERY)
 def test_a_resumed_run_ends_as_if_nothing_had_happened(weighting, tmp_path, monkeypatch):
@@ -449,20 +444,11 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(weighting, tmp_path, monk
     )
 
     def run(name, **options):
-        return lc.train(
-            Ring(), protocol, seed=2, out=tmp_path / name, progress=False, **options
-        ).params
+        quiet = {"progress": False, "report": False}
+        return lc.train(Ring(), protocol, seed=2, out=tmp_path / name, **quiet, **options).params
 
     whole = run("whole", checkpoint_every=1e9)
-    save, saved = RunDirectory.save, []
-
-    def save_and_break(self, where, state):
-        save(self, where, state)
-        saved.append(where["phase"])
-        if len(saved) == 2:
-            raise Interrupted
-
-    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    interrupt_after(monkeypatch, 2)
     with pytest.raises(Interrupted):
         run("broken", checkpoint_every=0.0)
     header, arrays = read_arrays(tmp_path / "broken" / "checkpoint.safetensors", "checkpoint")

@@ -52,6 +52,7 @@ def test_a_page_has_a_truth_and_no_help(name):
 # -- Closed forms, put into the terms --------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_closed_form_solves_every_term_at_corners_and_inside(name):
     family = ZOO[name]()

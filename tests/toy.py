@@ -13,6 +13,7 @@ import lcpinn as lc
 from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM, Network
 from lcpinn.rows import Problem
+from lcpinn.rundir import RunDirectory
 from lcpinn.term import Mark
 
 SMALL = MLP(widths=(5, 4), parameters=FiLM(hidden=3))
@@ -105,6 +106,45 @@ class Ring(lc.Family):
     @lc.on(t=0.0)
     def start(self, u, x):
         return u - jnp.sin(jnp.pi * x)
+
+
+class Annulus(lc.Family):
+    """Δu = 0 between circles, u = 1 on the inner one, of radius r, and u_n = 0 on the outer."""
+
+    pipe = lc.Ball(x=0.0, y=0.0, radius="r")
+    casing = lc.Ball(x=0.0, y=0.0, radius=1.0)
+    domain = casing - pipe
+    parameters = lc.Uniform(r=(0.2, 0.5))
+
+    @lc.interior
+    def equation(self, laplacian_u):
+        return laplacian_u
+
+    @lc.on(pipe)
+    def hot(self, u):
+        return u - 1.0
+
+    @lc.on(casing)
+    def insulated(self, u_n):
+        return u_n
+
+    def exact(self, x, y, r):
+        return 1.0 + 0.0 * x
+
+
+class Bratu(lc.Family):
+    """u'' + a eᵘ = 0, u(0) = u(1) = 0: two branches, the lower one up to its fold at a = 3.51."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(0.5, 3.4))
+
+    @lc.interior
+    def equation(self, u, u_xx, a):
+        return u_xx + a * jnp.exp(u)
+
+    @lc.on()
+    def wall(self, u):
+        return u
 
 
 class Moving(lc.Family):
@@ -280,6 +320,27 @@ def _generated(film, its, lam):
 def _by_name(function, names):
     value = function(*(names[a] for a in inspect.signature(function).parameters))
     return jnp.stack(value if isinstance(value, tuple) else (value,))
+
+
+class Interrupted(Exception):
+    """What ends a run in `interrupt_after`."""
+
+
+def interrupt_after(monkeypatch, num):
+    """Runs end with `Interrupted` when the checkpoint of this number is written, once.
+
+    All checkpoints are in the list that is returned, those after it too: where, and the state.
+    """
+    save, saved = RunDirectory.save, []
+
+    def save_and_break(self, where, state):
+        save(self, where, state)
+        saved.append((where, state))
+        if len(saved) == num:
+            raise Interrupted
+
+    monkeypatch.setattr(RunDirectory, "save", save_and_break)
+    return saved
 
 
 def subjaxprs(jaxpr):

@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.pinnacle import table
 from benchmarks.pinnacle.registry import PROBLEMS
 from benchmarks.pinnacle.training import Entry, train_in_fresh_process
-from benchmarks.processes import WIDTH, as_they_end, core_slots
+from benchmarks.processes import WIDTH, among, as_they_end, core_slots
 from lcpinn.files import read_json, write_json
 
 Result = dict[str, Any]
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     about = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser("benchmarks.pinnacle", description=about)
-    parser.add_argument("--problems", type=_problems, default=list(PROBLEMS),
+    parser.add_argument("--problems", type=among(PROBLEMS, "problem"), default=list(PROBLEMS),
                         help=f"of {', '.join(PROBLEMS)}; all by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each")
     parser.add_argument("--seed", type=int, default=0)
@@ -80,15 +80,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.pictures is not None and given.models is None:
         parser.error("--pictures needs --models")
     return given
-
-
-def _problems(text: str) -> list[str]:
-    for name in text.split(","):
-        if name not in PROBLEMS:
-            raise argparse.ArgumentTypeError(
-                f"no problem {name!r} here; there are {', '.join(PROBLEMS)}"
-            )
-    return text.split(",")
 
 
 def _begin(out: Path | None) -> Result:

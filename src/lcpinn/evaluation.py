@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lcpinn.certificate import worst_case
+from lcpinn.compilation import for_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.files import write_json
@@ -26,6 +28,8 @@ from lcpinn.spectral import solve
 Truth = Callable[[np.ndarray, np.ndarray], np.ndarray | None]
 SOLVED = {1: 41, 2: 13, 3: 5}  # settings of a dense grid that are solved, by coordinates
 LARGEST_GRID = 128  # settings: a grid over more coefficients than give these is a Sobol set instead
+
+_KNOWN: WeakKeyDictionary[Solution, dict[tuple[float, ...], float]] = WeakKeyDictionary()
 
 
 def evaluate(solution: Solution, against: str | None = None) -> dict[str, Any]:
@@ -41,20 +45,24 @@ def evaluate(solution: Solution, against: str | None = None) -> dict[str, Any]:
     family = solution.family
     if against not in (None, "solver"):
         raise LcpinnError(f"errors are measured against the truth or 'solver', not {against!r}")
-    points, truth = evaluation_points(family), family.truth if against is None else solved(family)
     if against is None and family.exact is None and family.reference is None:
         return {"grid": None, "mean": None, "dense_max": None, "dense_argmax": None}
+    points, truth = evaluation_points(family), family.truth if against is None else solved(family)
+
+    def errors_at(settings: np.ndarray) -> list[float]:
+        if against is None:
+            return true_errors(solution, settings) or []
+        return [_error(solution, points, lam, truth) for lam in settings]
+
     values = grid_values(family)
-    grid = [_error(solution, points, lam, truth) for lam in values]
+    grid = errors_at(values)
     rows = [
         {**_named(family, lam), "error": error} for lam, error in zip(values, grid, strict=True)
     ]
     report: dict[str, Any] = {"grid": rows, "mean": float(np.mean(grid))}
     most = None if against is None else SOLVED[family.domain.dim]
     dense = dense_values(family, most) if family.parameters.free else values
-    errors = grid
-    if family.parameters.free:
-        errors = [_error(solution, points, lam, truth) for lam in dense]
+    errors = errors_at(dense) if family.parameters.free else grid
     worst = int(np.argmax(errors))
     report |= {"dense_max": errors[worst], "dense_argmax": _named(family, dense[worst])}
     if family.weights is not None:
@@ -117,13 +125,22 @@ def dense_values(family: Family, most: int | None = None) -> np.ndarray:
     return family.parameters.grid(each) if each**vary <= 2 * num else family.parameters.sobol(num)
 
 
-def true_errors(solution: Solution, settings: Sequence[Sequence[float]]) -> list[float] | None:
-    """The errors at these settings, where the truth is known."""
-    if solution.family.exact is None and solution.family.reference is None:
+def true_errors(
+    solution: Solution, settings: Sequence[Sequence[float]] | np.ndarray
+) -> list[float] | None:
+    """The errors at these settings, where the truth is known.
+
+    They are kept: a report asks for the same ones in a table and in a picture.
+    """
+    family = solution.family
+    if family.exact is None and family.reference is None:
         return None
-    points = evaluation_points(solution.family)
-    truth = solution.family.truth
-    return [_error(solution, points, np.asarray(lam, float), truth) for lam in settings]
+    points, errors = evaluation_points(family), _KNOWN.setdefault(solution, {})
+    asked = [tuple(map(float, lam)) for lam in settings]
+    for lam in asked:
+        if lam not in errors:
+            errors[lam] = _error(solution, points, np.array(lam), family.truth)
+    return [errors[lam] for lam in asked]
 
 
 def _error(solution: Solution, points: np.ndarray, lam: np.ndarray, truth: Truth) -> float:
@@ -180,7 +197,7 @@ def validate(solution: Solution) -> dict[str, Any]:
     with double():
         batch = fixed(solution.family, solution.protocol.held_out, jnp.float64)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), solution.params)
-        residuals = jax.jit(problem.residuals)(params, batch)
+        residuals = for_once(problem.residuals)(params, batch)
         terms = {name: float(np.sqrt(np.mean(np.square(r)))) for name, r in residuals.items()}
         judge = worst_case(problem)
         estimate = None if judge is None else judge(params)

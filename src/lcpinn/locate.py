@@ -77,10 +77,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _built_in(name: str) -> Family:
-    from lcpinn.families import BUILT_IN
+    from lcpinn.families import BUILT_IN, built
 
     if name in BUILT_IN:
-        return BUILT_IN[name]()
+        return built(name)
     close = difflib.get_close_matches(name.lower(), BUILT_IN, 2)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     known = ", ".join(BUILT_IN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from importlib import metadata
 from pathlib import Path
 
 import jax
@@ -15,15 +16,13 @@ from lcpinn.threads import usable_cores
 
 
 def versions() -> dict[str, str]:
-    import optax
-
     import lcpinn
 
     return {
         "lcpinn": lcpinn.__version__,
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "optax": optax.__version__,
+        "optax": metadata.version("optax"),
         "numpy": np.__version__,
     }
 

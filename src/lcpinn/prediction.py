@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lcpinn.compilation import compiler_options
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
@@ -87,13 +88,12 @@ class Predictor:
     def shared(self) -> Callable[..., Any]:
         """All points at one setting of the coefficients: lambdas are the draws of the weights."""
 
-        @jax.jit
         def run(params: Params, points: Any, parameters: Any, draws: Any) -> Any:
             lam = jnp.broadcast_to(parameters, (len(draws), parameters.shape[-1]))
             values = self._sliced(params, points, lam, draws)
             return values.mean(0), values.std(0)
 
-        return run
+        return jax.jit(run, compiler_options=compiler_options())
 
     @cached_property
     def pointwise(self) -> Callable[..., Any]:

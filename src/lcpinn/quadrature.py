@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.special import roots_legendre
 
 from lcpinn.checks import checked_count
+from lcpinn.low_discrepancy import sobol
 
 Points = Float[np.ndarray, "num dim"]
 Rule = tuple[np.ndarray, np.ndarray]
@@ -19,10 +20,7 @@ def unit_sobol(num: int, dim: int, seed: int) -> Points:
     """Scrambled Sobol points of the unit cube, (num, dim)."""
     if dim == 0 or num == 0:
         return np.zeros((num, dim))
-    from scipy.stats import qmc  # a sixth of what importing lcpinn would take
-
-    # A sequence drawn to the next power of two begins with the same points and does not warn.
-    return qmc.Sobol(dim, scramble=True, rng=seed).random(1 << (num - 1).bit_length())[:num]
+    return sobol(num, dim, seed)
 
 
 def unit_gauss(num: int) -> Rule:
@@ -34,7 +32,7 @@ def unit_gauss(num: int) -> Rule:
 @lru_cache(maxsize=64)
 def _legendre(num: int) -> Rule:
     # NumPy's takes the eigenvalues of a dense matrix: for 8192 nodes that is most of a minute.
-    return np.polynomial.legendre.leggauss(num) if num < 1000 else roots_legendre(num)
+    return np.polynomial.legendre.leggauss(num) if num < 1000 else scipy.special.roots_legendre(num)
 
 
 def unit_grid(num: int) -> np.ndarray:

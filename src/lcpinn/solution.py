@@ -14,6 +14,7 @@ import numpy as np
 
 from lcpinn import arguments
 from lcpinn.certificate import Estimate, Estimator, certificate, of_network
+from lcpinn.compilation import for_once
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
 from lcpinn.family import Data, Family
 from lcpinn.network.mlp import Params
@@ -144,16 +145,20 @@ class Solution:
             return Verdict(None, None, None, TOLERANCE, f"{name} is for trying things out")
         draws = None if self.family.weights is None else self._draws(None, None)
         with double():
-            start = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
             return judge(
                 self.problem,
                 self.predictor.params,
                 tolerance=tolerance,
                 seconds=seconds,
                 held_out=fixed(self.family, self.protocol.held_out, jnp.float64),
-                start=jax.jit(self.problem.init)(start),
+                start=self._start,
                 draws=draws,
             )
+
+    def _start(self) -> Params:
+        """The parameters that training began with."""
+        key = jax.random.fold_in(jax.random.PRNGKey(self.run.get("seed", 0)), 0)
+        return for_once(self.problem.init)(key)
 
     def certificate(
         self, settings: int | None = None, tolerance: float | None = None

@@ -32,7 +32,8 @@ def spec(cls: type[T]) -> type[T]:
 def to_plain(value: Any) -> Any:
     """A spec, or a container of specs, as JSON types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        kept = [f.name for f in dataclasses.fields(value) if f.compare]
+        fields = {name: to_plain(getattr(value, name)) for name in kept}
         return {"type": type(value).__name__, **fields}
     if isinstance(value, Mapping):
         plain = {str(k): to_plain(v) for k, v in value.items()}

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from lcpinn import protocol as protocols
+from lcpinn.compilation import compiler_options
 from lcpinn.devices import (
     agreed_arrays,
     agreed_data,
@@ -143,6 +144,7 @@ def make_setup(family: Family, protocol: Protocol, mesh: Mesh | None = None) -> 
         protocol.quadrature,
         protocol.held_out,
         mesh=mesh,
+        spent=protocol.spent,
     )
 
 
@@ -203,8 +205,9 @@ class _Training:
         self.setup, self.protocol = make_setup(family, protocol, mesh), protocol
         self.directory, self.shown = directory, shown
         self.key = on_every_device(jax.random.PRNGKey(seed), mesh)
-        first = jax.random.fold_in(self.key, 0)
-        self.params: Params = self.setup.jit(self.setup.problem.init)(first)
+        first, quickly = jax.random.fold_in(self.key, 0), compiler_options(once=True)
+        init = self.setup.jit(self.setup.problem.init, compiler_options=quickly)
+        self.params: Params = init(first)
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.position = Position()

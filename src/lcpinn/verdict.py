@@ -10,17 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import qmc
 
 from lcpinn.certificate import Estimate, of_network
 from lcpinn.errors import LcpinnError
+from lcpinn.low_discrepancy import halton
 from lcpinn.network.mlp import Params
 from lcpinn.prior import Coefficients
 from lcpinn.rows import Problem
@@ -97,13 +97,11 @@ def settings_of(prior: Coefficients) -> Iterator[np.ndarray]:
     if num <= 3:
         yield from map(setting, map(np.array, itertools.product((0.0, 1.0), repeat=num)))
     yield setting(np.full(num, 0.5))
-    points = qmc.Halton(num, scramble=False)
-    points.fast_forward(2)  # the origin, and with one coefficient the middle
     corners = np.random.default_rng(0)
-    while True:
+    for index in itertools.count(2):  # not the origin, and with one coefficient not the middle
         if num > 3:
             yield setting(corners.integers(0, 2, num).astype(float))
-        yield setting(points.random(1)[0])
+        yield setting(halton(index, num))
 
 
 class Judge:
@@ -171,21 +169,21 @@ def judge(
     tolerance: float | None = None,
     seconds: float = 0.0,
     held_out: Batch | None = None,
-    start: Params | None = None,
+    start: Callable[[], Params] | None = None,
     draws: np.ndarray | None = None,
 ) -> Verdict:
     """The verdict on a network that took so many seconds to train.
 
     Fronts take long to follow: they are where a tolerance is asked for or training took minutes.
-    Where nothing can be said, `held_out` rows and the parameters at the `start` tell how far the
-    residual fell.
+    Where nothing can be said, `held_out` rows and the parameters at the `start`, which are asked
+    for then, tell how far the residual fell.
     """
     fronts = tolerance is not None or seconds >= PATIENT
     allowed = max(SHARE * seconds, min(seconds, LEAST), 1.0)
     estimates = Judge(problem)(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws)
     verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance)
     if verdict.solved is None and held_out is not None and start is not None:
-        fall = residual_fall(problem, start, params, held_out)
+        fall = residual_fall(problem, start(), params, held_out)
         return Verdict(**{**asdict(verdict), "reason": f"{verdict.reason}; {fall}"})
     return verdict
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box
 from lcpinn.family import Family
 from lcpinn.jet import Orders
@@ -94,7 +95,7 @@ class Estimator:
         resolution: Callable[[Any], tuple[int, ...] | None] = lambda params: None,
     ):
         self.family, self.terms, self._resolution = family, linearised(family), resolution
-        self._jet = jax.jit(jet, static_argnums=4)
+        self._jet = jax.jit(jet, static_argnums=4, compiler_options=compiler_options())
         self._expansions: dict[tuple[int, ...], Expansion] = {}
 
     def __call__(
@@ -198,7 +199,7 @@ class Estimator:
         growths = growths if on_box else min(growths, FRAME_GROWTHS[dim])
         attempt, before = self._attempt(fine, at), None
         for grown in range(1 + growths):
-            if attempt.share_left <= MISFIT and not attempt.correction.estimate.reason:
+            if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE):
@@ -208,7 +209,7 @@ class Estimator:
                 break
             before, attempt = attempt, self._attempt(sizes, at)
         reason = attempt.correction.estimate.reason
-        if attempt.share_left > MISFIT:
+        if attempt.remaining_share > MISFIT:
             reason = reason or _too_few(attempt.sizes)
         reason = reason or "expansions of two sizes do not agree: it is not resolved"
         domain = self.family.domain
@@ -239,8 +240,8 @@ class Estimator:
                 return refused(f"the term {str(name)!r} is not finite")
             except NotSolvable:
                 return refused("the linearised equations are singular")
-            whole = max(whole, float(np.linalg.norm(solved.whole)))
-            share = float(np.linalg.norm(solved.left)) / (whole + TINY / MISFIT)
+            whole = max(whole, float(np.linalg.norm(solved.initial)))
+            share = float(np.linalg.norm(solved.remaining)) / (whole + TINY / MISFIT)
             coefficients = coefficients + solved.coefficients
             if share > 3 * MISFIT:
                 return refused(_too_few(sizes))
@@ -248,7 +249,7 @@ class Estimator:
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
                 most = BETWEEN if expansion.on_box else FRAME_BETWEEN
-                if expansion.share_left_between(at, coefficients) > most:
+                if expansion.remaining_share_between(at, coefficients) > most:
                     return refused("between its points it is not resolved")
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
@@ -302,7 +303,7 @@ class Attempt(NamedTuple):
     sizes: tuple[int, ...]
     coefficients: np.ndarray
     basis: Basis
-    share_left: float
+    remaining_share: float
 
 
 def _grown(attempt: Attempt, on_box: bool) -> tuple[int, ...] | None:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
+from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.sampling import Batch

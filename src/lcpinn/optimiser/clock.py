@@ -6,12 +6,16 @@ import time
 
 from lcpinn.devices import agreed
 
+LEAST = 1.0  # seconds that are left for a training, whatever went before it
+
 
 class Clock:
-    """Counts down from the first call of `start`; without a limit it never ends."""
+    """Counts down from the first call of `start`, less what was `spent` before; without a limit it
+    never ends."""
 
-    def __init__(self, seconds: float | None):
-        self.seconds, self._deadline = seconds, None
+    def __init__(self, seconds: float | None, spent: float = 0.0):
+        remaining = None if seconds is None else max(seconds - spent, min(seconds, LEAST))
+        self.seconds, self._deadline = remaining, None
 
     def start(self) -> None:
         if self.seconds is not None and self._deadline is None:

@@ -20,7 +20,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from lcpinn.compilation import in_background
+from lcpinn.compilation import compiler_options, in_background
 from lcpinn.devices import agreed, on_every_device, spread
 from lcpinn.domain import redraw
 from lcpinn.equilibration import RowScales, equilibrating, row_scales
@@ -121,13 +121,12 @@ class GaussNewton(Phase):
         _check_weighting(setup, held_out)
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
-        measure = setup.jit(partial(_measure, setup))
-        resampled = setup.jit(partial(_resampled, self, setup))
-        validated = setup.jit(partial(_validated, setup, held_out))
-        clock = Clock(self.seconds)
+        measure, options = setup.jit(partial(_measure, setup)), compiler_options()
+        resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
+        validated = setup.jit(partial(_validated, setup, held_out), compiler_options=options)
+        clock = Clock(self.seconds, setup.spent)
 
-        def first(params: Params, key: Array) -> GaussNewtonState:
-            scales, loss = measure(params, batch)
+        def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
             infinite = jnp.asarray(jnp.inf, problem.dtype)
             return GaussNewtonState(
                 params=params,
@@ -150,15 +149,25 @@ class GaussNewton(Phase):
         def program() -> Callable[[], Any]:
             """Many steps, compiled in the background from the first call on."""
             key = jax.random.PRNGKey(0)
-            like = jax.eval_shape(first, jax.eval_shape(problem.init, key), key)
+            params = jax.eval_shape(problem.init, key)
+            like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
+            steps = setup.jit(partial(_run, self, setup), compiler_options=options)
             num = jax.ShapeDtypeStruct((), jnp.int32)
-            steps = setup.jit(partial(_run, self, setup), compiler_options=_compiler_options())
             return in_background(steps.lower(*setup.like((like, num))))
+
+        programs: dict[str, Any] = {}
+
+        def measured(params: Params) -> tuple[RowScales, Array]:
+            """The scales and the loss, by the trace that the shapes of `program` come from."""
+            if "measure" not in programs:
+                lowered = measure.lower(params, batch)
+                programs["measure"] = lowered.compile(compiler_options(once=True))
+            return programs["measure"](params, batch)
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
             program()
-            return on_every_device(first(params, key), setup.mesh)
+            return on_every_device(first(params, key, *measured(params)), setup.mesh)
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
@@ -168,7 +177,7 @@ class GaussNewton(Phase):
                 state = _descending(state)
             with blas_threads():
                 state = on_every_device(state, setup.mesh)
-                state = _timed(program()(), state, min(self.block, round(remaining)))
+                state = _timed(program()(), state, self._block(state, remaining))
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             state = validated(state)
@@ -192,6 +201,11 @@ class GaussNewton(Phase):
         """By their number and by the clock; one more in any case."""
         remaining, each = float(self.steps - int(state.step)), float(state.step_seconds)
         return min(remaining, max(clock.remaining() / each, 1.0)) if each else remaining
+
+    def _block(self, state: GaussNewtonState, remaining: float) -> int:
+        """Steps of the next call: one at first, which tells how long it takes."""
+        step = int(state.step)
+        return min(self.block - step % self.block if step else 1, round(remaining))
 
     def _info(self, state: GaussNewtonState, clock: Clock) -> Info:
         info: Info = {
@@ -280,11 +294,6 @@ def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Arr
     """The rows' scales at a start, and the loss there."""
     scales = row_scales(setup.problem, setup.weighting, params, spread(batch, setup.mesh))
     return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
-
-
-def _compiler_options() -> dict[str, Any] | None:
-    """Trying out matrix products while compiling takes longer than most trainings would gain."""
-    return None if jax.default_backend() == "cpu" else {"xla_gpu_autotune_level": 0}
 
 
 def _timed(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
+from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
 from lcpinn.spec import spec

@@ -88,6 +88,7 @@ class Setup:
     held_out: Sampling
     coefficients: Array | None = None  # held at these values, which may be traced
     mesh: Mesh | None = None  # the devices that points are divided among
+    spent: float = 0.0  # seconds of the time limit that are over before the first step
     programs: dict[str, Any] = field(default_factory=dict)  # compiled, shared with replacements
 
     def draw(self, key: Array) -> Batch:

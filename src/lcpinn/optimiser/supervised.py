@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float
 from lcpinn.devices import spread_along
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.lazy import optax
 from lcpinn.network.contract import Network, OperatorNetwork, Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.shape import as_face

@@ -220,7 +220,7 @@ def over_lambda(axis: Axes, solution: Solution) -> None:
 
 
 def errors(solution: Solution, settings: np.ndarray) -> np.ndarray:
-    relative = true_errors(solution, settings)  # pyright: ignore[reportArgumentType]
+    relative = true_errors(solution, settings)
     assert relative is not None
     return np.array(relative)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from scipy.ndimage import distance_transform_edt
 
 from lcpinn.domain import Region
 from lcpinn.family import Family
@@ -51,7 +51,7 @@ def _cut(
     What is outside has no values: those of the nearest pixels inside are continued a little.
     """
     values = np.ma.filled(np.ma.asarray(shown.get_array(), float), np.nan)
-    transformed: Any = distance_transform_edt(np.isnan(values), return_indices=True)
+    transformed: Any = scipy.ndimage.distance_transform_edt(np.isnan(values), return_indices=True)
     far, nearest = transformed
     shown.set_data(np.where(far <= CONTINUED, values[tuple(nearest)], np.nan))
     inside = axis.contourf(across, up, level.T, levels=[np.min(level) - 1.0, 0.0])

@@ -51,7 +51,7 @@ class Prior(ABC):
         """Values as the network sees them, in [-1, 1]."""
 
     @abstractmethod
-    def contains(self, values: ArrayLike) -> Bool[Array, "*batch"]:
+    def contains(self, values: ArrayLike) -> Bool[Array | np.ndarray, "*batch"]:
         """Which values lie in the prior's support, up to rounding."""
 
     @abstractmethod

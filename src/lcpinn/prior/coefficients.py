@@ -111,13 +111,13 @@ class Coefficients(Prior):
         """2 to_unit(values) - 1, in [-1, 1]."""
         return jnp.asarray(2 * self.to_unit(values) - 1)
 
-    def contains(self, values: ArrayLike) -> Bool[Array, "*batch"]:
+    def contains(self, values: ArrayLike) -> Bool[Array | np.ndarray, "*batch"]:
         """Which values lie in the box, up to rounding."""
-        v = floating(values)
-        low, high, log = self._bounds(jnp, v.dtype)
-        slack = ROUNDING * jnp.maximum(jnp.abs(low), jnp.abs(high))
-        below = jnp.where(log, ROUNDING * low, slack)
-        return jnp.all((v >= low - below) & (v <= high + slack), axis=-1)
+        v, xp = host_or_device(values)
+        low, high, log = self._bounds(xp, v.dtype)
+        slack = ROUNDING * xp.maximum(xp.abs(low), xp.abs(high))
+        below = xp.where(log, ROUNDING * low, slack)
+        return xp.asarray(xp.all((v >= low - below) & (v <= high + slack), axis=-1))
 
     def quadrature(self, num: int) -> tuple[Points, Float[np.ndarray, " num"]]:
         """Tensor Gauss-Legendre in the prior's measure, num nodes per coefficient that varies."""

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self, final
 
-import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
-from scipy.special import roots_jacobi
 
 from lcpinn.checks import checked_count, unique
 from lcpinn.errors import LcpinnError
-from lcpinn.precision import ROUNDING, floating
+from lcpinn.precision import ROUNDING, floating, host_or_device
 from lcpinn.prior.base import Prior
 from lcpinn.quadrature import Points, tensor_rule, unit_gauss
 
@@ -41,11 +40,12 @@ class Weights(Prior):
         """2 w - 1, in [-1, 1]."""
         return 2 * floating(values) - 1
 
-    def contains(self, values: ArrayLike) -> Bool[Array, "*batch"]:
+    def contains(self, values: ArrayLike) -> Bool[Array | np.ndarray, "*batch"]:
         """Which weights lie in the prior's support, up to rounding."""
-        w = floating(values)
+        w, xp = host_or_device(values)
         low = self._low * (1 - ROUNDING) if self._low else -ROUNDING
-        return jnp.all((w >= low) & (w <= 1 + ROUNDING), axis=-1) & self._on_support(w)
+        within = xp.all((w >= low) & (w <= 1 + ROUNDING), axis=-1)
+        return xp.asarray(within & self._on_support(w))
 
     def to_json(self) -> dict[str, Any]:
         """The prior as plain JSON."""
@@ -57,9 +57,9 @@ class Weights(Prior):
         """The least weight."""
         return 0.0
 
-    def _on_support(self, weights: Array) -> Array:
+    def _on_support(self, weights: Any) -> Any:
         """What the support asks beyond the bounds on each weight: nothing, for a cube."""
-        return jnp.ones(weights.shape[:-1], bool)
+        return True
 
     @property
     def _num_terms(self) -> int:
@@ -91,7 +91,7 @@ class Simplex(Weights):
         """
         rules = []
         for power in self._powers():
-            nodes, weights = roots_jacobi(checked_count(num), 0, power - 1)
+            nodes, weights = scipy.special.roots_jacobi(checked_count(num), 0, power - 1)
             rules.append(((nodes + 1) / 2, weights / weights.sum()))
         fractions, weights = tensor_rule(rules)
         return _break_stick(fractions, np), weights
@@ -107,8 +107,8 @@ class Simplex(Weights):
         """m - i for i = 1, ..., m - 1."""
         return np.arange(self._num_terms - 1, 0, -1)
 
-    def _on_support(self, weights: Array) -> Array:
-        return jnp.abs(weights.sum(axis=-1) - 1) <= 1e-6
+    def _on_support(self, weights: Any) -> Any:
+        return abs(weights.sum(axis=-1) - 1) <= 1e-6
 
 
 def _break_stick(fractions: Any, xp: ModuleType) -> Any:

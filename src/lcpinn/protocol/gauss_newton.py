@@ -54,13 +54,12 @@ def fast(
     family = family.at(**setting)
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
-    began = time.perf_counter()
     choice = chosen(family, size_of(family), tolerance, seconds)
-    network = _network(family, choice, exponential=tolerance is not None)
+    network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
     if network.activation == "sine" and can_be_tried(family):
+        began = time.perf_counter()
         network = tried(family, network)
-    if seconds is not None:
-        seconds = max(seconds - (time.perf_counter() - began), 1.0)
+        spent += time.perf_counter() - began
     return Protocol(
         name="fast",
         network=network,
@@ -70,6 +69,7 @@ def fast(
         held_out=Sampling(4096, 256, 1, "collocation", seed=1009),
         dtype="float64",
         at=setting,
+        spent=spent,
     )
 
 

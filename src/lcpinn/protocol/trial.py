@@ -15,8 +15,8 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy.linalg import lstsq
 
 from lcpinn.family import Family
 from lcpinn.network import MLP, FiLM
@@ -114,7 +114,7 @@ def _residual(affine: Affine, params: Params, fitted: Batch, other: Batch) -> fl
 
     target = -joined(constant)
     try:  # QR with pivoting: a tenth of the time of singular values
-        weights, *_ = lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")  # pyright: ignore[reportGeneralTypeIssues]
+        weights, *_ = scipy.linalg.lstsq(joined(matrix), target, CUTOFF, lapack_driver="gelsy")
     except (ValueError, np.linalg.LinAlgError):  # not finite
         return np.inf
     constant, matrix = affine(params, other)

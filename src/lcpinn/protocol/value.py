@@ -34,6 +34,9 @@ class Protocol:
     weighted: bool = True  # keep the family's prior over loss weights, if it has one
     at: Mapping[str, float] = field(default_factory=dict)  # coefficients held at one value
     judged: bool = True  # end with a verdict: the error is estimated
+    # Seconds that went into choosing it, of those that the training may take. Two equal runs may
+    # differ in it, so that it is no part of what they are.
+    spent: float = field(default=0.0, compare=False)
 
     def view(self, family: Family) -> Family:
         """The family as this protocol trains it."""

@@ -7,17 +7,16 @@ another integrator and another boundary, and exists to check it. ``lax_friedrich
 paper's own reference, about one per cent away from both.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
-from scipy.interpolate import RectBivariateSpline
-from scipy.linalg import solve_banded
-from scipy.sparse import csc_array
 
 from lcpinn.cache import cached
 
@@ -101,7 +100,9 @@ def buckley_leverett(
 
 
 @lru_cache(maxsize=8)
-def _spline(mobility: float, viscosity: float) -> tuple["MovingGrid", RectBivariateSpline]:
+def _spline(
+    mobility: float, viscosity: float
+) -> tuple[MovingGrid, scipy.interpolate.RectBivariateSpline]:
     """Quintic spline in (τ, η) through the cached nodal values."""
     resolution = {"num_cells": 1200, "num_steps": 200, "num_stages": 5}
     table = cached(
@@ -117,7 +118,9 @@ def _spline(mobility: float, viscosity: float) -> tuple["MovingGrid", RectBivari
             RuntimeWarning,
             stacklevel=3,
         )
-    spline = RectBivariateSpline(table["tau"], table["eta"], table["saturation"], kx=5, ky=5)
+    spline = scipy.interpolate.RectBivariateSpline(
+        table["tau"], table["eta"], table["saturation"], kx=5, ky=5
+    )
     return MovingGrid(resolution["num_cells"], mobility, viscosity), spline
 
 
@@ -141,7 +144,9 @@ def tabulate(
     correction = (high - low) / 15.0
     eta, saturation = np.linspace(0.0, 1.0, num_cells + 1), high + correction
     # Between nodes: a spline through every other one misses the rest by 2⁶ times as much.
-    sparse = RectBivariateSpline(tau[::2], eta[::2], saturation[::2, ::2], kx=5, ky=5)
+    sparse = scipy.interpolate.RectBivariateSpline(
+        tau[::2], eta[::2], saturation[::2, ::2], kx=5, ky=5
+    )
     odd = slice(1, num_steps + 1, 2)
     between = (sparse(tau[odd], eta[1::2]) - saturation[odd, 1::2]) / 64.0
     estimate = np.maximum(np.abs(correction).max(), np.abs(between).max())
@@ -206,7 +211,7 @@ def march(grid: MovingGrid, tau: Array, num_stages: int) -> Array:
     start, zero = np.zeros((1, grid.num_cells - 1)), np.zeros(1)
     bands = np.zeros((3, grid.num_cells - 1))
     bands[2, :-1], bands[1], bands[0, 1:] = (band[0] for band in grid.jacobian(start, zero))
-    state = solve_banded((1, 1), bands, -grid.rate(start, zero)[0])
+    state = scipy.linalg.solve_banded((1, 1), bands, -grid.rate(start, zero)[0])
     states = [state]
     nodes, derivative = radau(num_stages)
     step = tau[1] - tau[0]
@@ -250,7 +255,7 @@ def _collocate(grid: MovingGrid, state: Array, tau: Array, derivative: Array) ->
             for column in range(num_stages):
                 bands[num_stages + row - column, :, column] += coupling[row, column]
         matrix = bands.reshape(2 * num_stages + 1, -1)
-        change = solve_banded((num_stages, num_stages), matrix, residual.T.ravel())
+        change = scipy.linalg.solve_banded((num_stages, num_stages), matrix, residual.T.ravel())
         stages += change.reshape(num_nodes, num_stages).T
         if np.abs(change).max() < 1e-11:
             return state + stages[-1]
@@ -300,7 +305,7 @@ def _method_of_lines(
         f = flux(full, mobility)
         return (f[:-2] - f[2:]) / (2.0 * h) + diffusion * (full[2:] - 2.0 * s + full[:-2])
 
-    def jacobian(_: float, s: Array) -> csc_array:
+    def jacobian(_: float, s: Array) -> scipy.sparse.csc_array:
         slope = flux_slope(s, mobility) / (2.0 * h)
         lower, upper = diffusion + slope[:-1], diffusion - slope[1:]
         lower[-1] = 2.0 * diffusion
@@ -308,10 +313,10 @@ def _method_of_lines(
         row = np.arange(num_cells)
         rows = np.concatenate([row[1:], row, row[:-1]])
         columns = np.concatenate([row[:-1], row, row[1:]])
-        return csc_array((np.concatenate([lower, main, upper]), (rows, columns)))
+        return scipy.sparse.csc_array((np.concatenate([lower, main, upper]), (rows, columns)))
 
     wanted = _increasing(times)
-    result = solve_ivp(
+    result = scipy.integrate.solve_ivp(
         rate,
         (0.0, wanted[-1]),
         np.zeros(num_cells),

@@ -1,10 +1,9 @@
 """Periodic Burgers by Fourier modes in space and Radau IIA in time."""
 
 import numpy as np
+import scipy
 from numpy.fft import irfft, rfft
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
-from scipy.sparse import diags_array
 
 from lcpinn.reference.cole_hopf import VISCOSITY
 
@@ -90,13 +89,13 @@ def _integrate(
 
     if wanted[-1] == 0.0:  # nothing to integrate; solve_ivp does not accept an empty span
         return np.tile(initial, (order.size, 1))
-    result = solve_ivp(
+    result = scipy.integrate.solve_ivp(
         rate,
         (0.0, wanted[-1]),
         initial.view(float),  # Radau is real: real and imaginary parts in turn
         "Radau",
         wanted,
-        jac=diags_array(np.repeat(damping, 2), format="csc"),
+        jac=scipy.sparse.diags_array(np.repeat(damping, 2), format="csc"),
         rtol=rtol,
         atol=rtol / 100,
     )

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any, final
 
 import numpy as np
+import scipy
 from jax.scipy.special import ndtri as traced_ndtri
-from scipy.special import ndtri
 
 from lcpinn.errors import LcpinnError
 from lcpinn.shape.base import Extent, Invalid, Shape, Surface
@@ -118,7 +118,7 @@ def direction(unit: Any, dim: int, xp: ModuleType) -> list[Any]:
     if dim == 1:
         return [xp.where(unit[..., 0] < 0.5, -1.0, 1.0)]
     if dim > 3:
-        inverse = ndtri if xp is np else traced_ndtri
+        inverse = scipy.special.ndtri if xp is np else traced_ndtri
         tiny = np.finfo(unit.dtype).eps
         normal = inverse(xp.clip(unit, tiny, 1 - tiny))
         normal = normal / xp.sqrt(xp.sum(normal**2, axis=-1, keepdims=True))

@@ -130,9 +130,9 @@ class Outline(Surface):
         x = y = xp.zeros_like(along)
         for x0, y0, dx, dy in edges:
             length = xp.sqrt(dx**2 + dy**2)
-            here = along >= 0
+            beyond = along >= 0  # of where the edge begins
             share = along / length
-            x, y = xp.where(here, x0 + share * dx, x), xp.where(here, y0 + share * dy, y)
+            x, y = xp.where(beyond, x0 + share * dx, x), xp.where(beyond, y0 + share * dy, y)
             along = along - length
         return dict(zip(self.names, (x, y), strict=True))
 

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+import scipy
 
 from lcpinn.domain import Box, Face, Part
 from lcpinn.family import Family
@@ -148,7 +148,7 @@ def null_space(
     column = np.where(column > 1e-12 * column.max(initial=0.0), column, 1.0)
     triangle = np.linalg.qr(matrix / column, mode="r")
     none = NullSpace(basis, np.zeros((0, num_outputs, basis.size)))
-    (condition,) = get_lapack_funcs(("trcon",), (triangle,))
+    (condition,) = scipy.linalg.get_lapack_funcs(("trcon",), (triangle,))
     if len(triangle) == len(column) and condition(triangle)[0] > CLEAR:
         return none
     _, singular, right = np.linalg.svd(triangle)
@@ -403,7 +403,7 @@ def contradicting(
 
     What is left is a steady share of the residual although the compromise is resolved.
     """
-    shares = [solved.share_left for _, solved in (fine, coarse)]
+    shares = [solved.remaining_share for _, solved in (fine, coarse)]
     if min(shares) < CONTRADICTED or not 1 / STEADY < shares[0] / shares[1] < STEADY:
         return ()
     for expansion, solved in (fine, coarse):
@@ -413,8 +413,8 @@ def contradicting(
     expansion, solved = fine
     return tuple(dict.fromkeys(
         grid.term.name
-        for grid, size in zip(expansion.grids, solved.left, strict=False)
-        if size > 0.1 * np.max(solved.left)
+        for grid, size in zip(expansion.grids, solved.remaining, strict=False)
+        if size > 0.1 * np.max(solved.remaining)
     ))  # fmt: skip
 
 

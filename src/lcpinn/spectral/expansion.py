@@ -166,7 +166,7 @@ class Expansion:
         ratio = self.mean_square(error) / np.where(sizes > 0, sizes, 1)
         return float(np.sqrt(np.max(ratio)))
 
-    def share_left_between(
+    def remaining_share_between(
         self, at: Linearisation, coefficients: np.ndarray, least: float = 1e-12
     ) -> float:
         """The share of the interior residual that is left at points in no regular order.
@@ -175,13 +175,13 @@ class Expansion:
         counts as that: of a homogeneous equation about zero there is none to take a share of.
         """
         points = self.family.domain.sobol(CHECKS, seed=5, parameters=at.parameters)
-        parts = [self._left(at, coefficients, term, points) for term in self.terms.interior]
-        whole, left = (
+        parts = [self._change_of(at, coefficients, term, points) for term in self.terms.interior]
+        initial, remaining = (
             float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)
         )
-        return left / (whole + least)
+        return remaining / (initial + least)
 
-    def _left(
+    def _change_of(
         self, at: Linearisation, coefficients: np.ndarray, term: Term, points: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """A term's residual before and after, (n, c), as shares of its rows' sizes."""

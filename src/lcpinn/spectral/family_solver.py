@@ -86,7 +86,7 @@ class FamilySolver:
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
         self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
-        self._share_left = MORE * tolerance  # of the residual that a frame may leave
+        self._remaining_share = MORE * tolerance  # of the residual that a frame may leave
 
     @property
     def solved(self) -> list[Resolved]:
@@ -160,8 +160,8 @@ class FamilySolver:
             resolved, why = solver.expanded()
         if resolved is None:
             raise solver.unresolved(why)
-        share = solver.share_left(resolved.expansion, resolved.coefficients)
-        self._share_left = max(self._share_left, MORE * share)
+        share = solver.remaining_share(resolved.expansion, resolved.coefficients)
+        self._remaining_share = max(self._remaining_share, MORE * share)
         return resolved
 
     def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
@@ -181,7 +181,7 @@ class FamilySolver:
         if expansion.on_box:
             error = max(expansion.basis.tails(coefficients))
             return Resolved(max(error, 1e-15), expansion, coefficients)
-        if solver.share_left(expansion, coefficients) > self._share_left:
+        if solver.remaining_share(expansion, coefficients) > self._remaining_share:
             return None
         return Resolved(near.error, expansion, coefficients)
 

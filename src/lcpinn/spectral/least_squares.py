@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs, lstsq
+import scipy
 
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
@@ -25,7 +25,7 @@ PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
-AGAIN = 5  # steps of a second iteration, where more than ACCURATE is asked for
+REFINEMENT = 5  # steps of a second iteration, where more than ACCURATE is asked for
 PATIENCE = 8  # steps without a smaller gradient, after which rounding is what is left
 JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
 ROUNDING = 1e-15  # relative variation of slopes over the points, below which they are constant
@@ -39,15 +39,15 @@ class NotSolvable(Exception):
 
 
 class LeastSquares(NamedTuple):
-    """Flat coefficients; the norms of what is left of the residual, and of it, block by block."""
+    """Flat coefficients; the norms of the residual, block by block, once they are in and before."""
 
     coefficients: np.ndarray
-    left: np.ndarray
-    whole: np.ndarray
+    remaining: np.ndarray
+    initial: np.ndarray
 
     @property
-    def share_left(self) -> float:
-        return float(np.linalg.norm(self.left) / max(np.linalg.norm(self.whole), 1e-300))
+    def remaining_share(self) -> float:
+        return float(np.linalg.norm(self.remaining) / max(np.linalg.norm(self.initial), 1e-300))
 
 
 def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> LeastSquares:
@@ -93,13 +93,14 @@ def least_squares(
     if len(column) > PIVOTED and cutoff is None:
         coefficients = _without_pivoting(matrix / column, target)
     if coefficients is None:
-        solved = lstsq(*_triangular(matrix / column, target), cond=cutoff, lapack_driver="gelsy")
+        solved = scipy.linalg.lstsq(
+            *_triangular(matrix / column, target), cond=cutoff, lapack_driver="gelsy"
+        )
         assert solved is not None
         coefficients = np.asarray(solved[0])
     coefficients = coefficients / column
-    left = [np.linalg.norm(a @ coefficients - b) for a, b in zip(matrices, targets, strict=True)]
-    whole = [np.linalg.norm(b) for b in targets]
-    return LeastSquares(coefficients, np.array(left), np.array(whole))
+    remaining = [a @ coefficients - b for a, b in zip(matrices, targets, strict=True)]
+    return LeastSquares(coefficients, _norms(remaining), _norms(targets))
 
 
 def _triangular(matrix: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,7 +119,7 @@ def _without_pivoting(matrix: np.ndarray, target: np.ndarray) -> np.ndarray | No
     """The solution of a matrix of full rank, several times as fast; None where it is not."""
     if len(matrix) < matrix.shape[1]:
         return None
-    gels, workspace = get_lapack_funcs(("gels", "gels_lwork"), (matrix,))
+    gels, workspace = scipy.linalg.get_lapack_funcs(("gels", "gels_lwork"), (matrix,))
     work = int(workspace(*matrix.shape, 1)[0])
     factor, solved, info = gels(matrix, target, lwork=work, overwrite_a=True)
     diagonal = np.abs(np.diag(factor[: matrix.shape[1]]))
@@ -142,24 +143,24 @@ def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> L
     solution, converged = _conjugate_gradients(rows, factor, target, accuracy, STEPS)
     if not converged:
         return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
-    left = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
+    residual = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
     if accuracy < ACCURATE:  # once more, for what rounding has left
-        step, _ = _conjugate_gradients(rows, factor, left, accuracy, AGAIN)
-        after = [v - r.apply(step) for v, r in zip(left, rows, strict=True)]
-        if np.linalg.norm(_norms(after)) < np.linalg.norm(_norms(left)):
-            solution, left = solution + step, after
-    return LeastSquares(solution, _norms(left), _norms(target))
+        step, _ = _conjugate_gradients(rows, factor, residual, accuracy, REFINEMENT)
+        refined = [v - r.apply(step) for v, r in zip(residual, rows, strict=True)]
+        if np.linalg.norm(_norms(refined)) < np.linalg.norm(_norms(residual)):
+            solution, residual = solution + step, refined
+    return LeastSquares(solution, _norms(residual), _norms(target))
 
 
 def _conjugate_gradients(
-    rows: Sequence[TensorRows], factor: Any, left: list[np.ndarray], accuracy: float, steps: int
+    rows: Sequence[TensorRows], factor: Any, residual: list[np.ndarray], accuracy: float, steps: int
 ) -> tuple[np.ndarray, bool]:
-    """The solution for a right-hand side `left`, and whether it is as accurate as asked for."""
+    """The solution that removes a residual, and whether it is as accurate as asked for."""
     solution = np.zeros(len(factor[0]))
     direction, size, first, sizes = solution, 1.0, None, [np.inf]
     for _ in range(steps):
-        gradient = sum(r.transposed(v) for r, v in zip(rows, left, strict=True))
-        step = cho_solve(factor, gradient, check_finite=False)
+        gradient = sum(r.transposed(v) for r, v in zip(rows, residual, strict=True))
+        step = scipy.linalg.cho_solve(factor, gradient, check_finite=False)
         size, before = float(gradient @ step), size
         if first is None:
             first = size
@@ -170,7 +171,7 @@ def _conjugate_gradients(
         change = [r.apply(direction) for r in rows]
         length = size / max(float(np.sum(_norms(change) ** 2)), np.finfo(float).tiny)
         solution = solution + length * direction
-        left = [v - length * c for v, c in zip(left, change, strict=True)]
+        residual = [v - length * c for v, c in zip(residual, change, strict=True)]
     return solution, False
 
 
@@ -180,7 +181,9 @@ def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:
         shifted = normal.copy()
         shifted[np.diag_indices_from(shifted)] *= 1 + jitter
         try:
-            factor, lower = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor, lower = scipy.linalg.cho_factor(
+                shifted, lower=True, overwrite_a=True, check_finite=False
+            )
             return factor, bool(lower)
         except np.linalg.LinAlgError:
             continue

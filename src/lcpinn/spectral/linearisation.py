@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box, Face
 from lcpinn.family import Family
 from lcpinn.jet import Orders, expand
@@ -36,7 +37,9 @@ class LinearisedTerms:
         self.family = family
         written = [term for term in family.all_terms.values() if term.name != "data"]
         self.terms = [*written, *imposed_conditions(family)]
-        self._slopes = jax.jit(self._residual_and_slopes, static_argnums=(0, 1))
+        self._slopes = jax.jit(
+            self._residual_and_slopes, static_argnums=(0, 1), compiler_options=compiler_options()
+        )
         self._components: dict[Term, int] = {}
 
     @property

@@ -16,9 +16,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.polynomial import Legendre, Polynomial
-from scipy.sparse import csc_array, diags_array
-from scipy.sparse.linalg import splu
 
 from lcpinn.domain import Box, Face
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
@@ -42,7 +41,7 @@ SCAN = 512  # cells in which the solution is searched for fronts
 STEEP = 1 / 8  # the share of its range that it may pass through in one interval
 SHORTEST = 1e-14  # the share of the march that a slab must be longer than
 ROUNDING = 1e-12
-MOST_LEFT = 0.5  # the share of the residual that may be left
+MOST_REMAINING = 0.5  # the share of the residual that may be left
 LEAST_SHARE = 0.2  # of what may be left, for the shortest slab: layers at the start die out
 
 
@@ -148,10 +147,10 @@ class CauchyData(NamedTuple):
     def fitted(self, splines: Splines) -> CauchyData:
         """The same in other splines, by least squares."""
         x, mass = splines.nodes
-        table, here = splines.values(x, 0), self.splines.values(x, 0)
-        weighted = table.T @ diags_array(mass)
-        solve = splu(csc_array(weighted @ table)).solve
-        return CauchyData(splines, [solve(weighted @ (here @ d)) for d in self.derivatives])
+        table, present = splines.values(x, 0), self.splines.values(x, 0)
+        weighted = table.T @ scipy.sparse.diags_array(mass)
+        solve = scipy.sparse.linalg.splu(scipy.sparse.csc_array(weighted @ table)).solve
+        return CauchyData(splines, [solve(weighted @ (present @ d)) for d in self.derivatives])
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """d itself, (len(x), outputs)."""
@@ -170,7 +169,7 @@ class Totals(NamedTuple):
     solution: np.ndarray
     largest: float
     residual: float
-    left: float
+    remaining: float
 
     @property
     def relative(self) -> float:
@@ -183,7 +182,7 @@ class Totals(NamedTuple):
             self.solution + other.solution,
             max(self.largest, other.largest),
             self.residual + other.residual,
-            self.left + other.left,
+            self.remaining + other.remaining,
         )
 
 
@@ -229,13 +228,13 @@ class March:
                 return self._checked(totals)
             length = end - where if abs(end - where) < 1.5 * abs(length) else length
             share = max(np.sqrt(length / (end - start)), LEAST_SHARE)
-            done, late, breaks = self._advance(at, state, where, length, share * allowed, breaks)
-            if done is None:
+            outcome, late, breaks = self._advance(at, state, where, length, share * allowed, breaks)
+            if outcome is None:
                 length = length / late
                 if abs(length) < SHORTEST * abs(end - start):
                     raise Unresolved("no slab is short enough for it")
                 continue
-            (state, more, expansion), breaks = done, None
+            (state, more, expansion), breaks = outcome, None
             if record is not None:
                 record.append(expansion)
             totals, where = totals.plus(more), where + length
@@ -244,7 +243,7 @@ class March:
 
     def _checked(self, totals: Totals) -> Totals:
         rounding = 100 * ROUNDING * float(np.sqrt(totals.solution.max()))
-        if totals.left > MOST_LEFT * totals.residual + rounding:
+        if totals.remaining > MOST_REMAINING * totals.residual + rounding:
             raise Unresolved("much of the residual is left")
         return totals
 
@@ -266,7 +265,7 @@ class March:
                 solved = slab.solve(enough / 2, linear=self.family.is_linear())
             except Diverged:
                 return None, 4.0, breaks
-            coarse, late = self._misfit(solved.left, start.splines)
+            coarse, late = self._misfit(solved.remaining, start.splines)
             total = float(np.sqrt(coarse.sum()))
             if max(late, total) <= enough:
                 return self._result(slab, solved), late / enough, breaks
@@ -332,22 +331,24 @@ class March:
             size * squares,
             size * slab.squares(u + d),
             float(np.sqrt(squares.sum())),
-            float(np.linalg.norm(solved.first[0])),
-            float(np.linalg.norm(solved.left[0])),
+            float(np.linalg.norm(solved.initial[0])),
+            float(np.linalg.norm(solved.remaining[0])),
         )
         return CauchyData(slab.splines, end), totals, slab.expansion(coefficients)
 
-    def _misfit(self, left: Sequence[np.ndarray], splines: Splines) -> tuple[np.ndarray, float]:
+    def _misfit(
+        self, residuals: Sequence[np.ndarray], splines: Splines
+    ) -> tuple[np.ndarray, float]:
         """The squared misfit of every interval, and that which is due to the slab's length.
 
         The unknown functions can follow as many powers along the march as there are; what is left
         of those is for finer splines to take up, what is left of higher ones for a shorter slab.
         """
-        inside = left[0].reshape(len(splines.breaks) - 1, NODES, len(self.nodes), -1)
+        inside = residuals[0].reshape(len(splines.breaks) - 1, NODES, len(self.nodes), -1)
         low = np.einsum("pt,iqtc->iqpc", self._low_powers, inside)
         coarse = np.sum(low**2, axis=(1, 2, 3))
         late = np.sum(inside**2) - np.sum(low**2)
-        for (_, side), part in zip(self.sides, left[1:], strict=False):
+        for (_, side), part in zip(self.sides, residuals[1:], strict=False):
             # A wrong value at a side, as from conditions that contradict each other in a corner, is
             # felt in the interval beside it.
             beside = 0 if side == self.low else -1
@@ -373,10 +374,11 @@ class March:
             none = [np.zeros((splines.num, order)) for order in self.direction.orders]
             slab = Slab(along, splines, [block], none, self.limits.regularisation)
             try:
-                coefficients, (left,), _ = slab.solve(enough / 2, linear=self.family.is_linear())
+                solved = slab.solve(enough / 2, linear=self.family.is_linear())
             except Diverged:
                 raise Unresolved("the conditions at the start cannot be met") from None
-            coarse = np.sum(left**2, axis=1).reshape(-1, NODES).sum(axis=1)
+            coefficients, coarse = solved.coefficients, np.sum(solved.remaining[0] ** 2, axis=1)
+            coarse = coarse.reshape(-1, NODES).sum(axis=1)
             if np.sqrt(coarse.sum()) <= enough:
                 return CauchyData(splines, coefficients), slab.size(coefficients)
             breaks = self._finer(breaks, coarse, enough)
@@ -439,9 +441,9 @@ class March:
         )  # fmt: skip
         splines = self._splines(np.linspace(self.low, self.high, 8 * COARSE + 1))
         block = SlabRows(at, along, splines, self.interior, self.family.orders(self.interior))
-        left, _ = block.about([np.zeros((splines.num, 1))] * len(outputs))
+        residual, _ = block.about([np.zeros((splines.num, 1))] * len(outputs))
         size = np.sqrt(np.mean(block.series[0] ** 2))
-        return float(np.linalg.norm(left) + ROUNDING * size)
+        return float(np.linalg.norm(residual) + ROUNDING * size)
 
 
 def marched_values(slabs: Sequence[SlabExpansion], along: int, points: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ def newton(
             raise NotConverged
         solved = solve(rows, ACCURACY)
         step = solved.coefficients.reshape(coefficients.shape)
-        if not (np.isfinite(step).all() and np.isfinite(solved.left).all()):
+        if not (np.isfinite(step).all() and np.isfinite(solved.remaining).all()):
             raise NotConverged
         if expansion.family.is_linear():
             return coefficients + step
@@ -129,9 +129,9 @@ def _continuation(
     solved: Callable[[float, np.ndarray], np.ndarray], current: np.ndarray
 ) -> np.ndarray:
     """Follow solutions along s from 0 to 1, in steps that grow while they succeed."""
-    done, step = 0.0, 0.25
+    reached, step = 0.0, 0.25
     for _ in range(STAGES):
-        following = min(1.0, done + step)
+        following = min(1.0, reached + step)
         try:
             current = solved(following, current)
         except (NotConverged, NotFinite, NotSolvable):
@@ -139,8 +139,8 @@ def _continuation(
             if step < SHORTEST:
                 raise NotConverged from None
             continue
-        done, step = following, 1.5 * step
-        if done == 1.0:
+        reached, step = following, 1.5 * step
+        if reached == 1.0:
             return current
     raise NotConverged
 

@@ -1,6 +1,6 @@
 """One piece of a march: the linearised terms as sparse rows, and the correction that they ask for.
 
-SlabInterval the march d is a sum of a few polynomials, across it a spline:
+Along the march d is a sum of a few polynomials, across it a spline:
 
     d(t, x) = sum of f(t) B(x) c     over the polynomials f and the splines B.
 
@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.polynomial import Polynomial
-from scipy.sparse import csc_array, csr_array, diags_array, hstack, kron, vstack
-from scipy.sparse.linalg import splu
 
 from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.spectral.linearisation import Linearisation
@@ -80,19 +79,19 @@ class SlabRows:
             for order in {index[1 - along.coordinate] for index in orders.indices}
         }
 
-    def _tables(self, output: int, index: MultiIndex) -> tuple[csr_array, np.ndarray]:
+    def _tables(self, output: int, index: MultiIndex) -> tuple[scipy.sparse.csr_array, np.ndarray]:
         """Across and along, for one Taylor coefficient."""
         t = self.along.coordinate
         return self._across[index[1 - t]], self._along[output, index[t]] / factorial(index)
 
     @cached_property
-    def _products(self) -> dict[tuple[int, int], csr_array]:
+    def _products(self) -> dict[tuple[int, int], scipy.sparse.csr_array]:
         """For each output and Taylor coefficient its rows, (n, free coefficients)."""
         products = {}
         for o, fixed in enumerate(self.along.fixed):
             for s, index in enumerate(self.orders.indices):
                 across, along = self._tables(o, index)
-                products[o, s] = kron(across, along[:, fixed:], format="csr")
+                products[o, s] = scipy.sparse.kron(across, along[:, fixed:], format="csr")
         return products
 
     def expansion(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
@@ -106,16 +105,17 @@ class SlabRows:
 
     def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
         """T(u + d), weighted, (n, c); and what gives the linearised rows, weighted alike."""
-        here, left, slopes = self.series + self.expansion(coefficients), [], []
+        series, residuals, slopes = self.series + self.expansion(coefficients), [], []
         for term in self.terms:
-            residual, slope = self.at.slopes(term, self.orders, here, self.points)
+            residual, slope = self.at.slopes(term, self.orders, series, self.points)
             if not (np.isfinite(residual).all() and np.isfinite(slope).all()):
                 raise Diverged
             for c in range(residual.shape[1]):
                 weight = np.sqrt(self.mass) / self._unit(slope[:, c])
-                left.append(weight * residual[:, c])
+                residuals.append(weight * residual[:, c])
                 slopes.append(weight[:, None, None] * slope[:, c])
-        return np.stack(left, axis=-1), lambda: vstack([self._rows(s) for s in slopes])
+        stacked = np.stack(residuals, axis=-1)
+        return stacked, lambda: scipy.sparse.vstack([self._rows(s) for s in slopes])
 
     def _unit(self, slopes: np.ndarray) -> float:
         """How strongly a component answers to a d that does not vary across."""
@@ -137,7 +137,7 @@ class SlabRows:
                     part.data *= np.repeat(slopes[:, s, o], np.diff(part.indptr))
                     total = total + part
             columns.append(total)
-        return hstack(columns, format="csr")
+        return scipy.sparse.hstack(columns, format="csr")
 
 
 class OpenSide:
@@ -157,14 +157,14 @@ class OpenSide:
 
     def about(self, coefficients: Sequence[np.ndarray]) -> tuple[np.ndarray, Matrix]:
         """As of a block."""
-        left = np.zeros((len(self._columns[0][1]), 1))
+        residual = np.zeros((len(self._columns[0][1]), 1))
         for (across, steps), c in zip(self._columns, coefficients, strict=True):
-            left += steps @ (across @ c).T
+            residual += steps @ (across @ c).T
         free = [
-            kron(across, steps[:, k:], format="csr")
+            scipy.sparse.kron(across, steps[:, k:], format="csr")
             for (across, steps), k in zip(self._columns, self._fixed, strict=True)
         ]
-        return left, lambda: hstack(free, format="csr")
+        return residual, lambda: scipy.sparse.hstack(free, format="csr")
 
 
 class SlabExpansion(NamedTuple):
@@ -193,8 +193,8 @@ class SolvedSlab(NamedTuple):
     """d's coefficients, and the terms at every block, (n, c): once d is added, and before."""
 
     coefficients: list[np.ndarray]
-    left: list[np.ndarray]
-    first: list[np.ndarray]
+    remaining: list[np.ndarray]
+    initial: list[np.ndarray]
 
 
 @dataclass
@@ -212,16 +212,19 @@ class Slab:
 
     def solve(self, enough: float, *, linear: bool) -> SolvedSlab:
         """d's coefficients, by Newton's method: until little is left, or nothing changes."""
-        coefficients, change, first = list(self.known), np.inf, None
+        coefficients, change, initial = list(self.known), np.inf, None
         for _ in range(NEWTON):
-            left, rows = zip(*(block.about(coefficients) for block in self.blocks), strict=True)
-            size = float(np.sqrt(sum(np.sum(part**2) for part in left)))
-            if first is None:
-                first = left
+            blocks = [block.about(coefficients) for block in self.blocks]
+            residual, rows = zip(*blocks, strict=True)
+            size = float(np.sqrt(sum(np.sum(part**2) for part in residual)))
+            if initial is None:
+                initial = residual
             elif linear or size <= enough or change <= SETTLED * self.size(coefficients):
-                return SolvedSlab(coefficients, list(left), list(first))
-            target = np.concatenate([part.T.ravel() for part in left])
-            step = self._step(vstack([r() for r in rows], format="csr"), -target, coefficients)
+                return SolvedSlab(coefficients, list(residual), list(initial))
+            target = np.concatenate([part.T.ravel() for part in residual])
+            step = self._step(
+                scipy.sparse.vstack([r() for r in rows], format="csr"), -target, coefficients
+            )
             coefficients = [c + s for c, s in zip(coefficients, step, strict=True)]
             change = self.size(step)
         raise Diverged
@@ -234,7 +237,9 @@ class Slab:
         mass = np.concatenate([np.repeat(self._mass, f.shape[1]) for f in free])
         regularisation = self.weight**2 * mass
         try:
-            factor = splu(csc_array(matrix.T @ matrix + diags_array(regularisation)))
+            factor = scipy.sparse.linalg.splu(
+                scipy.sparse.csc_array(matrix.T @ matrix + scipy.sparse.diags_array(regularisation))
+            )
         except RuntimeError:  # singular
             raise Diverged from None
         before = np.concatenate([f.ravel() for f in free])

@@ -33,7 +33,7 @@ MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begu
 MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
-LEFT = 1e-2  # the share of the residual that may be left between the points
+MOST_REMAINING = 1e-2  # the share of the residual that may be left between the points
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
 USEFUL = 1e-3  # an error above which a solution is none
 FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
@@ -266,14 +266,15 @@ class Solver:
         tails = expansion.basis.tails(coefficients)
         if expansion.on_box and max(tails) > max(self.tolerance, 1e-12):
             return False  # the coefficients of a frame are not unique, and need not decay
-        return self.share_left(expansion, coefficients) < max(LEFT, self.tolerance)
+        return self.remaining_share(expansion, coefficients) < max(MOST_REMAINING, self.tolerance)
 
-    def share_left(self, expansion: Expansion, coefficients: np.ndarray) -> float:
+    def remaining_share(self, expansion: Expansion, coefficients: np.ndarray) -> float:
         """The share of the residual that is left between the points."""
         # Rows have the size of the functions: what they leave is in the units of the solution.
         values = expansion.values(coefficients) + self.at.values(expansion.inside.points)
-        small = self.tolerance * float(np.sqrt(np.min(expansion.mean_square(values)))) / LEFT
-        return expansion.share_left_between(self.at, coefficients, small + 1e-12)
+        small = self.tolerance * float(np.sqrt(np.min(expansion.mean_square(values))))
+        least = small / MOST_REMAINING + 1e-12
+        return expansion.remaining_share_between(self.at, coefficients, least)
 
     def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
         """More functions along coordinates whose coefficients have not decayed; or along all."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import BSpline
-from scipy.sparse import csr_array
+import scipy
 
 DEGREE = 5
 NODES = 3  # Gauss points of an interval, of which each brings one function
@@ -25,7 +24,7 @@ class Splines:
         knots = np.concatenate([before, breaks, after])
         self._all = len(knots) - degree - 1
         self.num = len(breaks) - 1 if periodic else self._all
-        self._functions = BSpline(knots, np.eye(self._all), degree)
+        self._functions = scipy.interpolate.BSpline(knots, np.eye(self._all), degree)
 
     @cached_property
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -35,13 +34,13 @@ class Splines:
         x = self.breaks[:-1, None] + size * (1 + unit) / 2
         return x.ravel(), (size * mass / 2).ravel()
 
-    def values(self, x: np.ndarray, order: int) -> csr_array:
+    def values(self, x: np.ndarray, order: int) -> scipy.sparse.csr_array:
         """Every function's derivative of that order, (len(x), num)."""
         table = self._functions(x, nu=order)
         if self.periodic:
             table, wrapped = table[:, : self.num].copy(), table[:, self.num :]
             table[:, : wrapped.shape[1]] += wrapped
-        return csr_array(table)
+        return scipy.sparse.csr_array(table)
 
 
 def halved(breaks: np.ndarray, where: np.ndarray) -> np.ndarray:

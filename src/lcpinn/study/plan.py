@@ -15,6 +15,7 @@ from lcpinn.study.paper import numbers
 from lcpinn.study.run import Run
 
 OURS = ("paper", "fast")  # LC-PINN by the paper's protocol, and by ours
+SOLVER = "interpolant"  # what one would do without a network; nothing in it is random
 TABLES = tuple(FAMILIES)
 FEW = 2  # seeds of an ablation, as in the paper
 
@@ -43,7 +44,7 @@ def one_method(
         return []
     seeds = given.seeds if seeds is None else [s for s in seeds if s in given.seeds]
     settings: list[dict[str, float]] = [{}]
-    if protocol not in OURS and takes(protocol, "at"):
+    if protocol not in (*OURS, SOLVER) and takes(protocol, "at"):
         made = built(family)
         values = grid_values(made) if made.parameters.names else [()]
         names = made.parameters.names
@@ -90,6 +91,15 @@ def _several(families: Iterable[str], protocols: Iterable[str]) -> Callable[[str
     ]
 
 
+def solved(family: str) -> bool:
+    """Whether a solver with interpolation answers for every setting of a family."""
+    return reason_against(SOLVER, built(family)) is None
+
+
+def _solver(budget: str) -> list[Run]:
+    return [r for f in TABLES if solved(f) for r in one_method(f, SOLVER, budget, (0,))]
+
+
 def _tried(budget: str) -> list[Run]:
     """One seed: whether an explanation holds, not how a method compares."""
     return one_method("burgers", "causal-pinn", budget, (0,), "causal=integral")
@@ -111,6 +121,7 @@ _ALL = [
         "Table: after how many settings one network pays",
         lambda budget: [run for family in TABLES for run in _table(family).runs(budget)],
     ),
+    Experiment("solver", "Table: what a solver with interpolation takes instead", _solver),
     Experiment(
         "frontier",
         "Figure: error against time as the number of settings grows",

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.lazy import optax
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 from lcpinn.weighting.contract import Memory, Weighting
-
-_ADAM = optax.scale_by_adam()
 
 
 @spec
@@ -34,7 +32,7 @@ class SelfAdaptive(Weighting):
             raise LcpinnError(f"self-adaptive weights need a positive rate, not {self.rate:g}")
         places = {name: term.where for name, term in family.terms.items() if term.where in batch}
         raw = {name: jnp.ones_like(batch[where].quadrature) for name, where in places.items()}
-        return {"raw": raw, "ascent": _ADAM.init(raw)}
+        return {"raw": raw, "ascent": optax.scale_by_adam().init(raw)}
 
     def weigh(
         self, state: Memory, family: Family, batch: Batch, residuals: Mapping[str, Array]
@@ -49,7 +47,7 @@ class SelfAdaptive(Weighting):
             # gradient below Adam's epsilon, so it is taken relative to the mean share.
             share = quadrature / jnp.mean(quadrature)
             slopes[name] = 2 * share * raw[name] * jnp.sum(r * r, axis=-1)
-        upwards, ascent = _ADAM.update(slopes, state["ascent"])
+        upwards, ascent = optax.scale_by_adam().update(slopes, state["ascent"])
         after = jax.tree.map(lambda w, step: w + self.rate * step, raw, upwards)
         return {name: w * w for name, w in raw.items()}, {"raw": after, "ascent": ascent}
 

@@ -15,6 +15,7 @@ METHODS = {
     "relobralo": "ReLoBRaLo",
     "causal-pinn": "Causal-PINN",
     "fno": "FNO",
+    "interpolant": "Solver with interpolation",
 }
 
 

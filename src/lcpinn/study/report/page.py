@@ -213,7 +213,10 @@ def _amortisation(study: Study, folder: str) -> Lines:
         "K* = T(LC-PINN) / T(baseline) is the number of settings from which one network costs less "
         "than retraining; A(100) = 100 T(baseline) / T(LC-PINN). Both from the times above. The "
         "paper gives K* against one baseline for each family; its other values here follow from "
-        "its minutes.",
+        "its minutes. The solver with interpolation (`--protocol interpolant`) is no network: it "
+        "solves the equation at nodes of its coefficients, once for all settings, so that A(K) is "
+        "T(solver) / T(LC-PINN) for every K. Some settings of a grid are such nodes: its error is "
+        "the largest over λ, where the others' are means over the grid.",
         "",
     ]
     lines += _inconsistencies(study)
