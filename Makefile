@@ -6,7 +6,7 @@ BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test quick lint types versions browser browser-for-tests bench docs wheel clean
+.PHONY: help demo test quick lint types versions browser browser-for-tests bench chaos docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ browser-for-tests:
 
 bench: .venv/.runtime  ## run the benchmarks (those against PyTorch need: .venv/bin/pip install torch==2.13.0)
 	.venv/bin/python -m benchmarks
+
+chaos: .venv/.dev  ## kill trainings, damage files, fill disks, ... and count what holds (an hour; resumes)
+	.venv/bin/python -m benchmarks.chaos
 
 docs: .venv/.docs  ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict

@@ -27,6 +27,7 @@ import typer
 
 import lcpinn as lc
 from benchmarks import readme, scaling
+from benchmarks.chaos import table as chaos_table
 from benchmarks.shapes.training import factor
 from lcpinn.cli import app
 from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
@@ -47,6 +48,7 @@ def pages() -> dict[Path, Callable[[str], str]]:
         DOCS / "gallery" / "index.md": lambda text: between(
             between(text, "facts", overview()), "results", readme.render(readme.collect())
         ),
+        DOCS / "reliability.md": lambda text: between(text, "results", promises()),
         DOCS / "distributed.md": distributed,
         DOCS / "when.md": lambda text: between(text, "results", solver_beside_network()),
     }
@@ -228,6 +230,12 @@ def solver_beside_network() -> str:
         rows.append([f"`{name}`", *sizes, *solved, *_network_beside(networks, name)])
     parts = [table(head, rows, numbers=7)]
     return "\n\n".join([*parts, *(["Refused:", "\n".join(refused)] if refused else [])])
+
+
+def promises() -> str:
+    """What was done to the library on purpose, and what became of it."""
+    faults = read_json(ROOT / "results" / "chaos.json")["faults"]
+    return f"{chaos_table.table(faults)}\n\n{chaos_table.stamps(faults)}"
 
 
 def _network_beside(runs: list[dict[str, Any]], name: str) -> list[str]:

@@ -1,7 +1,9 @@
 """Whatever a person types wrong: one line that says what, exit code 2, and every file intact."""
 
+import pickle
 import shutil
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from conftest import DECAY
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+import lcpinn as lc
 from lcpinn.cli import app
 
 SMOKE = ("--protocol", "smoke", "--quiet")
@@ -242,7 +245,7 @@ def test_a_damaged_model(refused, home, command, spoil, says):
 def test_every_byte_of_the_header_counts(home):
     """Whichever byte is changed, it is noticed, and never by another exception."""
     from lcpinn import LcpinnError, load
-    from lcpinn.cli.support.locate import find_family
+    from lcpinn.locate import find_family
 
     model = home / "run" / "model.safetensors"
     content, family = model.read_bytes(), find_family("decay.py")
@@ -326,3 +329,13 @@ def test_a_directory_that_cannot_be_written(refused, home, out):
     if out.startswith("/proc") and sys.platform != "linux":
         pytest.skip("there is no /proc")
     refused("train", "decay.py", *SMOKE, "--out", out, says=[f"cannot write to {out}: "])
+
+
+def test_what_an_error_quotes_may_go_over_lines():
+    matrix: Any = np.ones((2, 2))
+    with pytest.raises(lc.LcpinnError) as caught:
+        lc.Box(x=matrix)
+    assert str(caught.value) == (
+        "x: array([[1., 1.], [1., 1.]]) is not a range; write (low, high)"
+    )
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # from a worker

@@ -19,8 +19,8 @@ import lcpinn
 from lcpinn import cli, compilation
 from lcpinn.cli.support import battery, tables
 from lcpinn.cli.support.columns import broadcast, grid_points
-from lcpinn.cli.support.locate import find_family
 from lcpinn.families import BUILT_IN, FAMILIES, BuckleyLeverett, Burgers
+from lcpinn.locate import find_family
 from lcpinn.protocol import methods
 from lcpinn.study.paper import paper_at, paper_row
 
@@ -383,8 +383,8 @@ def test_several_settings_are_one_batch(home, monkeypatch):
          "there is no coefficient 'd' to hold; there are: k"),
         (("--protocol", "pinn", "--at", "k"), "--at: 'k' is not NAME=VALUE"),
         (("--protocol", "paper", "--at", "k=1"), "the protocol 'paper' does not take at"),
-        (("--protocol", "pinn", "--at", "k=1", "--at", "k=2", "--resume"),
-         "--resume goes on with one training; give one --at"),
+        (("--at", "k=1", "--at", "k=2", "--tolerance", "1e-3"),
+         "--tolerance is for one training; give one --at"),
         (("--protocol", "pinn", "--at", "k=1", "--at", "k=1"),
          "k=1-seed0 is there twice: every setting and seed is trained once"),
         (("--protocol", "pinn-gn", "--at", "k=1", "--at", "k=2"), "pinn-gn cannot be batched, since"
@@ -401,7 +401,7 @@ def test_settings_that_make_no_sense(home, args, says):
     assert not (home / "runs").exists()
 
 
-def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
+def test_an_interrupted_batch_says_how_to_go_on(home, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -409,10 +409,9 @@ def test_an_interrupted_batch_says_how_to_start_again(home, monkeypatch):
     settings = ["--protocol", "pinn", "--at", "k=1", "--at", "k=2"]
     found = CliRunner().invoke(cli.app, ["train", "decay.py", *settings, "--quiet"])
     assert found.exit_code == 130
-    command = f"lcpinn train decay.py {' '.join(settings)} --out runs/decay-pinn --overwrite"
-    assert found.stderr == (
-        f"lcpinn: interrupted; a batch has no checkpoint: start again with: {command}\n"
-    )
+    command = f"lcpinn train decay.py {' '.join(settings)} --out runs/decay-pinn --resume"
+    begins = "interrupted (it had no checkpoint yet); go on with"
+    assert found.stderr == f"lcpinn: {begins}: {command}\n"
 
 
 # evaluate

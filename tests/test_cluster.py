@@ -190,8 +190,9 @@ def test_a_failed_run_is_the_exit_code(finished, dask, tmp_path, monkeypatch):
     assert "a cluster returns records alone" in refused.stderr
 
 
-def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path):
+def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path, monkeypatch):
     """Without workers the runs wait, which is said; then the scheduler dies."""
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     other, lines = Cluster(dask.home / "other"), []
     other.home.mkdir()
     other.scheduler()
@@ -206,7 +207,34 @@ def test_a_cluster_that_goes_away_is_one_line(dask, tmp_path):
             execute_on(other.address, RUNS, store, say=hear)
     finally:
         other.stop()
-    assert lines == [f"{other.address} has no workers yet: {len(RUNS)} runs wait for some"]
+    assert lines[0] == f"{other.address} has no workers yet: {len(RUNS)} runs wait for some"
+    assert lines[1].endswith(": waiting for it to come back")
+    assert len(lines) == 2
+
+
+def test_a_scheduler_that_comes_back_gets_the_runs_again(dask, tmp_path):
+    """It is another one at the same address, and knows nothing; a worker comes with it."""
+    other, lines = Cluster(dask.home / "restarted"), []
+    other.home.mkdir()
+    other.scheduler()
+    port = other.address.rpartition(":")[2]
+    store = Store(tmp_path / "work", tmp_path / "results")
+
+    def hear(line):
+        lines.append(line)
+        if len(lines) == 1:  # that there are no workers yet
+            other.stop()
+            where = ("--host", "127.0.0.1", "--port", port)
+            other.start("scheduler", *where, "again")
+            other.worker("late")
+
+    try:
+        assert execute_on(other.address, RUNS[:1], store, say=hear) == []
+    finally:
+        other.stop()
+    assert lines[1].endswith(": waiting for it to come back")
+    assert lines[-1] == f"1 of 1: {RUNS[0].name}: measured"
+    assert store.is_over(RUNS[0])
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://there"])

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import lcpinn as lc
 from benchmarks import docs as site
 from lcpinn.cli import app
-from lcpinn.cli.support.locate import find_family
 from lcpinn.families import BUILT_IN
+from lcpinn.locate import find_family
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

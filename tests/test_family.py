@@ -649,3 +649,58 @@ def test_helmholtz_forcing_is_not_zero():
     root = np.sqrt(0.5)
     expected = -(np.pi**2) * root * np.cos(0.5) - 4 * np.pi * root * np.sin(0.5)
     np.testing.assert_allclose(f, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ((), "()"), (None, "None"), ("u", "'u'"), ({"u": 1}, "{'u': 1}"), (1j, "complex64 values"),
+        (True, "bool values"), ([[1.0], "a"], "[[1.0], 'a']"),
+    ],
+)  # fmt: skip
+def test_what_is_no_residual_is_one_line(value, said):
+    class Odd(lc.Family):
+        """Returns something else."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return value
+
+    with pytest.raises(lc.LcpinnError) as caught:
+        lc.train(Odd(), lc.protocol.smoke(Odd()), progress=False)
+    assert str(caught.value) == (
+        f"the term 'equation' returns {said}: a residual is a real number, or a tuple of them"
+    )
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202ewave", "etc/wave", 3, None, object()])
+def test_a_name_has_to_be_one(name):
+    class Named(lc.Family):
+        """Called something."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return u
+
+    with pytest.raises(lc.LcpinnError, match=r"Named: its name is .*; write a word, as in 'wave'"):
+        type("Named", (Named,), {"name": name})()
+    assert type("Named", (Named,), {"name": "wave 2"})().name == "wave 2"
+
+
+@pytest.mark.parametrize("outputs", [None, 3, (1, 2), ("u", None), lc])
+def test_outputs_are_names(outputs):
+    class Odd(lc.Family):
+        """Outputs of another kind."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u):
+            return u
+
+    with pytest.raises(lc.LcpinnError, match=r"Odd.outputs must be names, as in \('u', 'v'\), not"):
+        type("Odd", (Odd,), {"outputs": outputs})()

@@ -6,6 +6,7 @@ import signal
 import struct
 from contextlib import contextmanager
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from lcpinn.files import (
 )
 from lcpinn.network import MLP, Concat, DeepONet, FiLM
 from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Restarts
+from lcpinn.rows import Problem
 from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
+from lcpinn.saved import write_model
 from lcpinn.spec import describe, fingerprint, from_plain, to_plain
 from lcpinn.weighting import Fixed
 
@@ -177,6 +180,43 @@ def test_a_file_is_plain_safetensors(file):
     assert set(safetensors.numpy.load_file(file)) == set(flatten(TREE))
 
 
+DEEP = 100_000
+
+
+def test_json_deeper_than_the_stack_is_one_line(file, tmp_path):
+    nested = "[" * DEEP + "]" * DEEP
+    safetensors.numpy.save_file({"w": np.ones(3)}, file, metadata={"lcpinn": nested})
+    with pytest.raises(lc.LcpinnError, match="damaged or no model file") as caught:
+        read_arrays(file, "model")
+    assert "\n" not in str(caught.value)
+    (tmp_path / "run.json").write_text(nested)
+    with pytest.raises(lc.LcpinnError, match="is damaged: it is not readable JSON"):
+        read_json(tmp_path / "run.json")
+
+
+@pytest.mark.parametrize("spoil", [
+    {"protocol": 3}, {"protocol": {"type": "MLP"}}, {"protocol": None}, {"run": []},
+    {"family": []}, {"network": 7}, {"network": {"type": "Fixed", "weights": {}}},
+    {"at": "k"}, {"dtype": 8, "network": {"type": "MLP", "widths": "abc"}}, {"weighting": []},
+], ids=str)  # fmt: skip
+def test_a_forged_header_is_one_line(tmp_path, spoil):
+    """With a checksum that matches, and values of other kinds than any model has."""
+    family = FAMILIES["helmholtz-1d"]()
+    made = lc.protocol.smoke(family)
+    problem = Problem(made.view(family), made.network, jnp.float32)
+    params = problem.init(jax.random.PRNGKey(0))
+    path = write_model(tmp_path / "model.safetensors", made.view(family), made, params, {})
+    assert lc.load(path).protocol == made
+    header, arrays = read_arrays(path, "model")
+    place = header if set(spoil) <= set(header) else header["protocol"]
+    write_arrays(path, "model", header | place | spoil if place is header else
+                 header | {"protocol": place | spoil}, arrays)  # fmt: skip
+    with pytest.raises(lc.LcpinnError) as caught:
+        lc.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_json_is_checked_too(tmp_path):
     path = tmp_path / "run.json"
     write_json(path, HEADER)
@@ -290,6 +330,7 @@ def test_a_run_of_an_older_version_is_known_and_its_checkpoint_is_not(tmp_path):
     RunDirectory(tmp_path, older, every=1.0).save({}, {"step": np.zeros(())})
     with pytest.raises(lc.LcpinnError, match="was written by another version of lcpinn: start aga"):
         again.restore()
+    again.close()
     with pytest.raises(lc.LcpinnError, match="holds another run: it differs in its seed"):
         RunDirectory(tmp_path, now | {"seed": 1}, every=1.0).open(resume=True, overwrite=False)
 

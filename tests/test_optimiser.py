@@ -333,6 +333,37 @@ def test_lbfgs_names_a_nan_and_never_ends_in_one():
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
 
 
+class Steep(Decay):
+    """Finite, but the root of zero has no derivative: at one end of k alone."""
+
+    @lc.interior
+    def equation(self, u, u_x, k):
+        return u_x + k * u + jnp.sqrt(0.0 * u + jnp.where(k < 0.9, 0.0, 1.0)) - 1.0
+
+
+@pytest.mark.slow
+def test_lbfgs_names_a_derivative_that_is_nan_before_it_takes_a_step():
+    setup = make(Steep(), quadrature=Sampling(interior=6, num_lambda=2, rule="gauss"))
+    stage, params = LBFGS(steps=6, block=3).build(setup), constant(setup, 0.0)
+    state = stage.init(params, jax.random.PRNGKey(0))
+    with pytest.raises(lc.LcpinnError, match=r"the derivative of the term 'equation' by the netwo"):
+        stage.advance(state)
+    assert stage.stopped(state, {}) is None
+    after, _ = stage.run(state)
+    assert_equal(after.params, params)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_compared_is_named():
+    """Rows that decide between parameters are NaN before and after."""
+    setup = make(Edge(), quadrature=Sampling(interior=6, num_lambda=2, rule="gauss"))
+    stage = RevertOnWorse(LBFGS(steps=2, block=2)).build(setup)
+    state = stage.init(constant(setup, 0.0), jax.random.PRNGKey(0))
+    with pytest.raises(lc.LcpinnError) as error:
+        stage.finish(state)
+    assert_names_the_lambda(error.value)
+
+
 # -- The smoke protocol --------------------------------------------------------------------------
 
 

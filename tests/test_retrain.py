@@ -21,6 +21,7 @@ from lcpinn.prior import Axis, Product, prior_from_json
 from lcpinn.protocol import methods
 from lcpinn.retraining import can_batch, member_name
 from lcpinn.rows import Problem
+from lcpinn.rundir import Checkpoint
 from lcpinn.sampling import Sampling, draw, fixed
 
 
@@ -156,6 +157,45 @@ def test_runs_are_kept_and_load(tmp_path):
         run(({"k": 0.9}, {"k": 1.0}))
     assert not (tmp_path / "runs" / "k=0.9-seed0").exists()
     run(settings, overwrite=True)
+
+
+@pytest.mark.slow
+def test_an_interrupted_batch_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    """Two chunks of two, each with two phases; the end comes in the second phase of the second."""
+    make = partial(tiny, methods.pinn, lbfgs=6, adam=6)
+    settings = tuple({"k": k} for k in (0.6, 1.0, 1.4, 1.8))
+    run = partial(lc.retrain, Decay(), make, settings, progress=False, at_once=2)
+    whole = run()
+    save, positions = Checkpoint.save, []
+
+    def save_and_break(self, where, state):
+        save(self, where, state)
+        positions.append((self.path, where["phase"]))
+        if positions.count((self.path, 1)) and len({path for path, _ in positions}) == 2:
+            raise KeyboardInterrupt
+
+    kept = partial(run, out=tmp_path, checkpoint_every=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_and_break)
+        with pytest.raises(KeyboardInterrupt):
+            kept()
+    (file,) = tmp_path.glob("batch-*.safetensors")
+    first = tmp_path / "k=0.6-seed0" / "model.safetensors"
+    written = first.stat().st_mtime_ns
+    assert not (tmp_path / "k=1.4-seed0" / "model.safetensors").exists()
+    with pytest.raises(lc.LcpinnError, match="already holds a run"):
+        kept()
+    with pytest.raises(lc.LcpinnError, match="holds another run: it differs in its protocol"):
+        lc.retrain(Decay(), partial(tiny, methods.pinn), settings[:1], out=tmp_path, resume=True)
+    again = kept(resume=True)
+    assert first.stat().st_mtime_ns == written  # what was finished is not trained again
+    assert not file.exists()
+    for one, other in zip(again, whole, strict=True):
+        for mine, theirs in zip(*map(jax.tree.leaves, (one.params, other.params)), strict=True):
+            assert np.asarray(mine).tobytes() == np.asarray(theirs).tobytes()
+        assert one.run["training"]["stopped"] == other.run["training"]["stopped"]
+    monkeypatch.setattr("lcpinn.retraining._Batch", None)  # nothing is left to do
+    assert [s.protocol.at for s in kept(resume=True)] == list(settings)
 
 
 class Broken(Decay):

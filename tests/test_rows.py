@@ -13,6 +13,7 @@ from toy import (
     Oscillator,
     Poisson,
     double,
+    of_kind,
     plain,
     quick,
 )
@@ -438,6 +439,53 @@ def test_a_nan_is_described_by_its_weights_too():
         f"weight of equation = {w[0]:.6g}, weight of outflow = {w[1]:.6g}, "
         f"weight of data = {w[2]:.6g} (2 rows in all)"
     )
+
+
+def test_a_derivative_that_is_nan_is_described_as_such():
+    """Every row is finite; the root of zero has no slope, not even where it is not chosen."""
+
+    class Steep(lc.Family):
+        """u' = sqrt(0 u) where k > 1/2."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.Uniform(k=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u, u_x, k):
+            return u_x + jnp.where(k > 0.5, jnp.sqrt(jnp.abs(0.0 * u)), 0.0)
+
+    message = described(Steep())[0]
+    assert message == (
+        "the derivative of the term 'equation' by the network is NaN or infinite at "
+        "x = 0.0694318, k = 0.211325 (8 points in all)"
+    )
+
+
+def test_a_callback_that_raises_is_found():
+    def answer(bad):
+        if np.any(bad):
+            raise ZeroDivisionError("no answer")
+        return np.zeros(np.shape(bad))
+
+    class Asking(lc.Family):
+        """Asks Python where k > 1/2."""
+
+        domain = lc.Box(x=(0.0, 1.0))
+        parameters = lc.Uniform(k=(0.0, 1.0))
+
+        @lc.interior
+        def equation(self, u, k):
+            shape = jax.ShapeDtypeStruct((), np.float64)
+            asked = jax.pure_callback(answer, shape, k > 0.5, vmap_method="expand_dims")
+            return u + jax.lax.stop_gradient(asked)
+
+    problem, params = double(Asking(), TINY)
+    batch = gauss(Asking(), interior=4, face=2, num_lambda=2)
+    line = of_kind(str, problem.find_raising(params, batch))
+    assert line.startswith("the term 'equation' raises at x = 0.0694318, k = 0.788675: ")
+    assert "ZeroDivisionError: no answer" in line
+    assert problem.find_raising(params, {"interior": batch["interior"]._replace(
+        parameters=0 * batch["interior"].parameters)}) is None  # fmt: skip
 
 
 def test_a_loss_that_overflows_is_described_as_such():

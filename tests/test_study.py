@@ -399,6 +399,42 @@ def test_a_live_claim_is_not(store, monkeypatch):
             assert (own, other) == (MANY[1:2], [])
 
 
+def test_a_clock_that_jumps_voids_no_claim(store, monkeypatch):
+    """Neither ahead nor back: whoever made it is alive."""
+    now = time.time
+    with store.claim([RUN]) as own:
+        for jump in (86400.0, -86400.0):
+            monkeypatch.setattr(storing.time, "time", lambda jump=jump: now() + jump)
+            with store.claim([RUN]) as other:
+                assert (own, other) == ([RUN], [])
+
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from lcpinn.study.run import Run
+from lcpinn.study.store import Store
+
+with Store(Path(sys.argv[1]), Path(sys.argv[1])).claim([Run(*sys.argv[2:4])]) as own:
+    print(len(own), flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_claimed_is_free_at_once(store):
+    words = [sys.executable, "-c", CLAIM, str(store.work), "burgers", "paper"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "1\n"
+        with store.claim([Run("burgers", "paper")]) as own:
+            assert own == []
+        other.kill()
+        other.wait()
+    with store.claim([Run("burgers", "paper")]) as own:
+        assert own == [Run("burgers", "paper")]
+    assert {p.name for p in store.work.iterdir()} == {".claims"}
+
+
 def test_what_was_taken_over_is_not_given_up_twice(store):
     """A machine that slept for an hour leaves its successor's claim alone."""
     claim = store.work / f"{RUN.name}.claim"
@@ -532,8 +568,8 @@ def test_models_can_be_measured_later(alone, store, monkeypatch):
     assert store.record(RUN)["error"] == alone.record(RUN)["error"]
 
 
-class Interrupted(Exception):
-    pass
+class Interrupted(BaseException):
+    """As a person does it: an exception of the run itself would be reported."""
 
 
 @pytest.mark.slow

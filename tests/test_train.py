@@ -385,13 +385,15 @@ def test_the_user_may_have_double_precision_on(lab, whole):
 # -- Run directories -----------------------------------------------------------------------------
 
 RUN = {"family": {"name": "decay"}, "protocol": {}, "seed": 0}
+POSITION = {"phase": 0, "stopped": [], "seconds": {"compile": 1.0, "train": 2.0}}
 
 
 def test_metrics_that_are_lost_leave_no_hole(tmp_path):
     first = RunDirectory(tmp_path, RUN, every=0.0)
     first.open(resume=False, overwrite=False)
     first.log({"step": 1})
-    first.save({"phase": 0}, {"params": np.ones(2)})
+    first.save(POSITION, {"params": np.ones(2)})
+    first.close()
     (tmp_path / "metrics.jsonl").unlink()
 
     second = RunDirectory(tmp_path, RUN, every=0.0)
@@ -407,18 +409,51 @@ def test_overwriting_begins_anew(tmp_path):
     for name in (*FILES, "checkpoint.safetensors", ".model.safetensors.x1"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "notes.txt").write_text("mine")
-    RunDirectory(tmp_path, RUN, every=0.0).open(resume=False, overwrite=True)
+    directory = RunDirectory(tmp_path, RUN, every=0.0)
+    directory.open(resume=False, overwrite=True)
+    directory.close()
     assert {p.name for p in tmp_path.iterdir()} == {"run.json", "notes.txt"}
     assert json.loads((tmp_path / "run.json").read_text())["seed"] == 0
+
+
+@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_directory_belongs_to_one_training_at_a_time(tmp_path, how):
+    first, second = (RunDirectory(tmp_path, RUN, every=0.0) for _ in range(2))
+    first.open(resume=False, overwrite=False)
+    before = (tmp_path / "run.json").read_bytes()
+    given = {"resume": False, "overwrite": False} | how
+    with pytest.raises(lc.LcpinnError, match=f"another process is training into {tmp_path}: wait"):
+        second.open(**given)
+    assert (tmp_path / "run.json").read_bytes() == before
+    first.close()
+    if how:
+        second.open(**given)
+        second.close()
+    else:
+        with pytest.raises(lc.LcpinnError, match="already holds a run"):
+            second.open(**given)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     directory = RunDirectory(tmp_path, RUN, every=0.0)
     directory.open(resume=False, overwrite=False)
-    directory.save({"phase": 0}, {"params": np.ones(2)})
+    directory.save(POSITION, {"params": np.ones(2)})
     other = RunDirectory(tmp_path, RUN | {"seed": 1}, every=0.0)
     with pytest.raises(lc.LcpinnError, match="belongs to another protocol, family or seed"):
         other.restore()
+
+
+@pytest.mark.parametrize("change", [
+    {"phase": -1}, {"phase": True}, {"phase": "0"}, {"stopped": None}, {"metrics_size": 1.5},
+    {"seconds": {}}, {"seconds": [1.0, 2.0]},
+], ids=str)  # fmt: skip
+def test_a_checkpoint_that_says_nonsense_is_refused(tmp_path, change):
+    """Its checksum matches: somebody wrote it so."""
+    directory = RunDirectory(tmp_path, RUN, every=0.0)
+    directory.save(POSITION | change, {"params": np.ones(2)})
+    with pytest.raises(lc.LcpinnError, match=r"forged: it does not say how far its run has come"):
+        directory.restore()
 
 
 if __name__ == "__main__":

@@ -38,3 +38,22 @@ def unique(names: Iterable[str]) -> tuple[str, ...]:
         if name in names[:index]:
             raise LcpinnError(f"{name} is named twice")
     return names
+
+
+def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
+    """'k=3.25,t=0.5' as numbers by name; several texts together."""
+    values: dict[str, float] = {}
+    for piece in ",".join(texts).split(",") if texts else ():
+        name, equals, text = (part.strip() for part in piece.partition("="))
+        if not (equals and name):
+            raise LcpinnError(f"{option}: {piece!r} is not NAME=VALUE")
+        try:
+            value = float(text)
+        except ValueError:
+            raise LcpinnError(f"{option}: {text!r} is not a number (in {piece!r})") from None
+        if not math.isfinite(value):
+            raise LcpinnError(f"{option}: {name} = {value} is not finite")
+        if name in values:
+            raise LcpinnError(f"{option}: {name!r} is given twice")
+        values[name] = value
+    return values

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 class LcpinnError(ValueError):
     """One clear line in the user's language; every deliberate error of the library is one."""
 
+    def __init__(self, line: str = ""):
+        # What it quotes, a value of the user's for instance, may go over several.
+        super().__init__(" ".join(part.strip() for part in line.splitlines()) or line)
+
 
 class OutsidePriorWarning(UserWarning):
     """A solution was asked for a lambda outside the prior it was trained over."""

@@ -231,14 +231,14 @@ def result(
 
 
 def write_result(solution: Solution, directory: Path, total_seconds: float) -> dict[str, Any]:
-    """result.json and a picture, into the run's directory."""
+    """A picture and result.json, into the run's directory: with the latter the run is over."""
     from lcpinn.plot import overview
 
     outcome = result(solution, total_seconds)
-    write_json(directory / "result.json", outcome)
     picture = directory / "solution.png"
     try:
         overview.write(solution, picture)
     except OSError as error:
         raise LcpinnError(f"could not write {picture}: {error.strerror}") from None
+    write_json(directory / "result.json", outcome)
     return outcome

@@ -158,6 +158,11 @@ class Family(metaclass=_Built):
             raise LcpinnError(f"{title}: {error}") from None
         if isinstance(self.outputs, str):
             self.outputs = (self.outputs,)
+        if not isinstance(self.outputs, (tuple, list)) or not all(
+            isinstance(name, str) for name in self.outputs
+        ):
+            kind = type(self.outputs).__name__
+            raise LcpinnError(f"{title}.outputs must be names, as in ('u', 'v'), not {kind}")
         self.outputs = tuple(self.outputs)
         self._check_names(title)
         for hook in _HOOKS:
@@ -188,6 +193,11 @@ class Family(metaclass=_Built):
         return tuple(named.items())
 
     def _check_names(self, title: str) -> None:
+        name = self.name  # of directories and files, too
+        sound = isinstance(name, str) and name.isprintable() and name.strip()
+        if not sound or any(mark in name for mark in "/\\"):
+            said = repr(name)[:60] if isinstance(name, str) else f"a {type(name).__name__}"
+            raise LcpinnError(f"{title}: its name is {said}; write a word, as in 'wave'")
         kinds = [
             ("coordinate", self.domain.names),
             ("output", self.outputs),

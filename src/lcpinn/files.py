@@ -22,6 +22,7 @@ from safetensors.numpy import save
 from lcpinn.errors import LcpinnError
 
 FORMAT = 1
+LONGEST_REASON = 200  # characters of what a reader says of a file that it does not understand
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -55,7 +56,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise LcpinnError(f"there is no {path}") from None
-    except (ValueError, OSError):
+    except (ValueError, OSError, RecursionError):
         raise LcpinnError(f"{path} is damaged: it is not readable JSON") from None
 
 
@@ -76,15 +77,24 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
             meta = (stream.metadata() or {}).get("lcpinn")
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
         header = json.loads(meta) if meta else None
-    except (SafetensorError, ValueError, OSError) as error:
-        raise LcpinnError(f"{path} is truncated, damaged or no {kind} file ({error})") from None
+    # JSON that is nested deeper than Python's stack is one of many ways for a header to be none.
+    except (SafetensorError, ValueError, OSError, RecursionError) as error:
+        reason = in_one_line(str(error))
+        raise LcpinnError(f"{path} is truncated, damaged or no {kind} file ({reason})") from None
     if not isinstance(header, dict) or header.get("kind") != kind:
         raise LcpinnError(f"{path} is a safetensors file, but no {kind} of lcpinn")
     if header.get("format") != FORMAT:
-        raise LcpinnError(f"{path} has format {header.get('format')}; this version reads {FORMAT}")
+        other = in_one_line(str(header.get("format")), 20)
+        raise LcpinnError(f"{path} has format {other}; this version reads {FORMAT}")
     if header.pop("checksum", None) != checksum(arrays, header):
         raise LcpinnError(f"{path} is damaged: its checksum does not match")
     return header, arrays
+
+
+def in_one_line(text: str, longest: int = LONGEST_REASON) -> str:
+    """What a file made somebody say: its values are anybody's, and may go on for pages."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:

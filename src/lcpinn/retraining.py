@@ -7,9 +7,10 @@ and in their random numbers alone, so that they can be members of one batch: the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,15 @@ from lcpinn.devices import alone, make_mesh, spread_along
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import write_result
+from lcpinn.failure import explained
 from lcpinn.family import Family
 from lcpinn.optimiser import Setup, Stage, Stop
 from lcpinn.precision import arithmetic
 from lcpinn.progress import Meter, meter
 from lcpinn.protocol import Protocol
-from lcpinn.rundir import RunDirectory
-from lcpinn.solution import Solution
-from lcpinn.spec import describe, to_plain
+from lcpinn.rundir import Checkpoint, RunDirectory
+from lcpinn.solution import Solution, load
+from lcpinn.spec import describe, fingerprint, to_plain
 from lcpinn.training import identify, make_setup
 
 MEMORY = 4 << 30  # bytes that the hidden values of all members together may take, on a CPU
@@ -42,7 +44,9 @@ def retrain(
     seeds: Sequence[int] = (0,),
     *,
     out: str | Path | None = None,
+    resume: bool = False,
     overwrite: bool = False,
+    checkpoint_every: float = 30.0,
     progress: bool = True,
     at_once: int | None = None,
     devices: int | None = None,
@@ -54,8 +58,9 @@ def retrain(
     as fit into memory, or `at_once`; each ends as it would alone, up to rounding. With `out` every
     one gets a run directory in there, named after its setting and seed. Its seconds are its share
     of the batch's. Members are divided among `devices` of this machine, as `train` divides rows.
-    Phases that decide between compiled calls (Gauss-Newton, Restarts) cannot be
-    batched.
+    While a batch trains there is a checkpoint of it beside them, every `checkpoint_every` seconds,
+    from which `resume=True` goes on; members that are finished stay as they are. Phases that decide
+    between compiled calls (Gauss-Newton, Restarts) cannot be batched.
     """
     made = [make(family, at=setting) if setting else make(family) for setting in settings]
     members = [(protocol, seed) for protocol in made for seed in seeds]
@@ -64,24 +69,55 @@ def retrain(
     if not alone():
         raise LcpinnError("a batch of trainings runs in one process; several train one network")
     first = members[0][0]
-    with arithmetic(first.dtype), meter(progress) as shown:
+    with arithmetic(first.dtype):
         setup = make_setup(first.view(family), first)
         _check_phases(first)
-        directories = _open(family, members, out, overwrite)
         num = 1 if mesh is None else mesh.size
         size = min(at_once or num * _room(setup), len(members))
+    with _opened(family, members, out, resume, overwrite) as directories:
         solutions: list[Solution] = []
         for start in range(0, len(members), size):
-            part = members[start : start + size]
-            # The last one again, until every device has as many.
-            full = [*part, *part[-1:] * (-len(part) % num)]
-            solutions += _Batch(family, setup, full, shown, mesh).run()[: len(part)]
+            part = members[start : start + size], directories[start : start + size]
+            solutions += _train_part(family, setup, *part, checkpoint_every, resume, progress, mesh)
+    return solutions
+
+
+def _train_part(
+    family: Family,
+    setup: Setup,
+    members: Sequence[tuple[Protocol, int]],
+    directories: Sequence[RunDirectory],
+    every: float,
+    resume: bool,
+    progress: bool,
+    mesh: Mesh | None,
+) -> list[Solution]:
+    """Members that train together; what they end with is written before others begin."""
+    if resume and all(directory.finished() for directory in directories):
+        return [load(directory.path or Path(), family) for directory in directories]
+    # The last one again, until every device has as many.
+    full = [*members, *members[-1:] * (-len(members) % (1 if mesh is None else mesh.size))]
+    checkpoint = _checkpoint(directories, len(full), every)
+    if not resume:
+        checkpoint.remove()
+    with arithmetic(members[0][0].dtype), meter(progress) as shown:
+        trained = _Batch(family, setup, full, shown, checkpoint, mesh).run()
+    solutions = trained[: len(members)]
     for solution, directory in zip(solutions, directories, strict=True):
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
             spent = sum(solution.run["training"]["seconds"].values())
             write_result(solution, directory.path, spent)
+    checkpoint.remove()
     return solutions
+
+
+def _checkpoint(directories: Sequence[RunDirectory], num: int, every: float) -> Checkpoint:
+    """Of `num` members that train together, named after them: others may have the same `out`."""
+    identity = fingerprint([num, *(directory.identity for directory in directories)])
+    first = directories[0].path
+    file = None if first is None else first.parent / f"batch-{identity}.safetensors"
+    return Checkpoint(file, identity, every)
 
 
 def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> None:
@@ -128,12 +164,15 @@ def member_name(protocol: Protocol, seed: int) -> str:
     return "-".join(filter(None, (protocol.setting, f"seed{seed}")))
 
 
-def _open(
+@contextlib.contextmanager
+def _opened(
     family: Family,
     members: Sequence[tuple[Protocol, int]],
     out: str | Path | None,
+    resume: bool,
     overwrite: bool,
-) -> list[RunDirectory]:
+) -> Iterator[list[RunDirectory]]:
+    """The directories of all members, which are ours until they are done."""
     directories = []
     for protocol, seed in members:
         path = None if out is None else Path(out) / member_name(protocol, seed)
@@ -142,9 +181,11 @@ def _open(
         )
     # Those that are there come first: if one is refused, nothing has been written yet.
     is_new = lambda directory: directory.path is None or not directory.path.exists()
-    for directory in sorted(directories, key=is_new):
-        directory.open(resume=False, overwrite=overwrite)
-    return directories
+    with contextlib.ExitStack() as stack:
+        for directory in sorted(directories, key=is_new):
+            directory.open(resume=resume, overwrite=overwrite)
+            stack.callback(directory.close)
+        yield directories
 
 
 def _room(setup: Setup) -> int:
@@ -177,9 +218,11 @@ class _Batch:
         setup: Setup,
         members: Sequence[tuple[Protocol, int]],
         shown: Meter,
+        checkpoint: Checkpoint,
         mesh: Mesh | None = None,
     ):
         self.family, self.setup, self.members, self.shown = family, setup, members, shown
+        self.checkpoint, self.restored = checkpoint, checkpoint.restore()
         priors = [protocol.view(family).parameters for protocol, _ in members]
         # All coefficients are the setup's to hold, or they are drawn and none is.
         values = [[] if prior.free else list(prior.held.values()) for prior in priors]
@@ -192,8 +235,15 @@ class _Batch:
     def run(self) -> list[Solution]:
         draw = lambda key: self.setup.problem.init(jax.random.fold_in(key, 0))
         params = jax.jit(jax.vmap(draw))(self.keys)
-        for number, phase in enumerate(self.members[0][0].phases):
-            params = self._through(number, phase, params)
+        first = 0
+        if self.restored is not None:
+            position = self.restored[0]
+            first, self.stopped = position["phase"], position["stopped"]
+            self.seconds = position["seconds"]
+        for number, phase in list(enumerate(self.members[0][0].phases))[first:]:
+            one = self._own(self.coefficients[0])
+            with explained(one, phase, _member(params, 0)):
+                params = self._through(number, phase, params)
         return [self._solution(i, _member(params, i)) for i in range(len(self.members))]
 
     def _own(self, coefficients: Any) -> Setup:
@@ -210,7 +260,9 @@ class _Batch:
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number + 1))(self.keys)
         begin, advance = self._programs(number, phase)
         state = begin(self.coefficients, params, keys)
-        self.shown.start(title, stages[0].total, 0)
+        if self.restored is not None:
+            state, self.restored = self.restored[1](state), None
+        self.shown.start(title, stages[0].total, int(np.max(state.step)))
         reasons = self._reasons(stages, state)
         first = True
         while any(reason is None for reason in reasons):
@@ -222,6 +274,9 @@ class _Batch:
             loss = np.asarray(info["loss"])
             self._check_progress(stages, state, before, loss, reasons)
             self.shown.update(int(np.max(state.step)), {"loss": float(np.median(loss))})
+            if self.checkpoint.due() and any(reason is None for reason in reasons):
+                where = {"phase": number, "stopped": self.stopped, "seconds": self.seconds}
+                self.checkpoint.save(where, state)
         return self._finish(title, stages, state, reasons)
 
     def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -174,26 +174,67 @@ class Problem:
 
     def describe_nonfinite(self, params: Params, batch: Batch) -> str:
         """Which term, at which lambda and where, has rows that are not finite."""
+        return (
+            self.find_nonfinite(params, batch)
+            or "the loss is NaN or infinite although every row is finite: it overflowed"
+        )
+
+    def find_nonfinite(self, params: Params, batch: Batch) -> str | None:
+        """The first row that is not finite, or whose derivative is not; None where all are."""
         for name, r in jax.jit(self.residuals)(params, batch).items():
             bad = np.argwhere(~np.isfinite(np.asarray(r)))
             if len(bad):
                 points = batch[self.family.terms[name].where]
-                at = dict(
-                    zip(
-                        self.family.domain.names,
-                        points.coordinates[bad[0][0], bad[0][1]],
-                        strict=True,
-                    )
-                )
-                lam = dict(
-                    zip(self.family.parameters.names, points.parameters[bad[0][0]], strict=True)
-                )
-                if self.family.weights is not None:
-                    names = (f"weight of {n}" for n in self.family.weights.names)
-                    lam |= dict(zip(names, points.weights[bad[0][0]], strict=True))
-                where = ", ".join(f"{k} = {float(v):.6g}" for k, v in (at | lam).items())
+                where = self._described(points, int(bad[0][0]), int(bad[0][1]))
                 return f"the term {name!r} is NaN or infinite at {where} ({len(bad)} rows in all)"
-        return "the loss is NaN or infinite although every row is finite: it overflowed"
+        for place, points in batch.items():
+            for name, finite in jax.jit(self._finite_slopes, static_argnums=1)(
+                params, place, points
+            ).items():
+                bad = np.flatnonzero(~np.asarray(finite))
+                if len(bad):
+                    at = np.unravel_index(bad[0], points.coordinates.shape[:2])
+                    where = self._described(points, int(at[0]), int(at[1]))
+                    count = f"({len(bad)} points in all)"
+                    what = f"the derivative of the term {name!r} by the network"
+                    return f"{what} is NaN or infinite at {where} {count}"
+        return None
+
+    def _finite_slopes(self, params: Params, place: str, points: Points) -> dict[str, Array]:
+        """Whether a reverse pass from each point, one after the other, is finite: by term."""
+
+        def one(single: Points) -> dict[str, Array]:
+            here = {place: jax.tree.map(lambda a: a[None], single)}
+            sums = lambda p: {n: jnp.sum(r) for n, r in self.residuals(p, here).items()}
+            finite = lambda tree: jnp.all(
+                jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)])
+            )
+            return {name: finite(slope) for name, slope in jax.jacrev(sums)(params).items()}
+
+        return jax.lax.map(one, one_by_one(points))
+
+    def find_raising(self, params: Params, batch: Batch) -> str | None:
+        """The first point where a callback of the user's raises, and what it says."""
+        for place, points in batch.items():
+            one = jax.jit(lambda p, q, place=place: self.residuals(p, {place: q}))
+            for index, (i, j) in enumerate(np.ndindex(*points.coordinates.shape[:2])):
+                single = jax.tree.map(lambda a, k=index: a[k][None], one_by_one(points))
+                try:
+                    jax.block_until_ready(one(params, single))
+                except (jax.errors.JaxRuntimeError, ValueError) as error:
+                    names = " or ".join(repr(term.name) for term in self.family.groups[place])
+                    return f"the term {names} raises at {self._described(points, i, j)}: {error}"
+        return None
+
+    def _described(self, points: Points, i: int, j: int) -> str:
+        """Point j at lambda i, in words."""
+        names = self.family.domain.names
+        values = dict(zip(names, points.coordinates[i, j], strict=True))
+        values |= dict(zip(self.family.parameters.names, points.parameters[i], strict=True))
+        if self.family.weights is not None:
+            labels = (f"weight of {n}" for n in self.family.weights.names)
+            values |= dict(zip(labels, points.weights[i], strict=True))
+        return ", ".join(f"{k} = {float(v):.6g}" for k, v in values.items())
 
     # Shapes.
 
@@ -225,6 +266,17 @@ class Problem:
         """What the network sees of holes, unless the family says itself what it sees."""
         seen = self.network.sees_holes and self.family.features is None
         return hole_features(self.family.domain) if seen else None
+
+
+def one_by_one(points: Points) -> Points:
+    """The same points, each with a lambda of its own: (l, n, ...) as (l n, 1, ...)."""
+    num_lambda, num = points.coordinates.shape[:2]
+    each = lambda a: a.reshape(num_lambda * num, 1, *a.shape[2:])
+    alone = {name: each(value) for name in ("coordinates", "quadrature", "observed", "normals")
+             if (value := getattr(points, name)) is not None}  # fmt: skip
+    repeated = {name: jnp.repeat(getattr(points, name), num, axis=0)
+                for name in ("parameters", "weights")}  # fmt: skip
+    return points._replace(**alone, **repeated)
 
 
 def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Array:

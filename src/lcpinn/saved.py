@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.files import read_arrays, unflatten, write_arrays
+from lcpinn.files import LONGEST_REASON, in_one_line, read_arrays, unflatten, write_arrays
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.protocol import Protocol
@@ -56,8 +56,27 @@ def read_model(
     if path.is_dir():
         path = path / "model.safetensors"
     header, arrays = read_arrays(path, "model")
+    try:
+        return _interpreted(path, header, arrays, family)
+    except LcpinnError as error:
+        line = in_one_line(str(error), 3 * LONGEST_REASON)
+        raise LcpinnError(line if str(path) in line else f"{path}: {line}") from None
+    except Exception as error:  # whatever values of another kind than ours break
+        reason = in_one_line(f"{type(error).__name__}: {error}")
+        raise LcpinnError(
+            f"{path} is damaged, or forged: its header describes no model ({reason})"
+        ) from None
+
+
+def _interpreted(
+    path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any], family: Family | None
+) -> tuple[Family, Protocol, Params, dict[str, Any]]:
+    """What header and arrays of a model file mean."""
     saved = header["family"]
-    protocol: Protocol = from_plain(header["protocol"])
+    protocol = from_plain(header["protocol"])
+    if not isinstance(protocol, Protocol) or not isinstance(header["run"], dict):
+        raise LcpinnError(f"{path} is damaged, or forged: its header describes no model")
+    protocol.check_parts()
     family = protocol.view(_family_of(saved, path) if family is None else _checked(family))
     expected = signature(family)
     if expected != saved:

@@ -69,8 +69,13 @@ def from_plain(data: Any) -> Any:
 
 
 def fingerprint(value: Any) -> str:
+    """A short content hash of a spec, or of a container of specs."""
+    return digest(to_plain(value))
+
+
+def digest(plain: Any) -> str:
     """A short content hash of plain data."""
-    text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -104,7 +104,12 @@ class Term:
         values = [
             lookup(a, series, orders, point, parameters, observed, normal) for a in self.arguments
         ]
-        return components(self.function(*values))
+        try:
+            value = self.function(*values)
+        except Exception as error:  # the user's own, and stays what it is
+            error.add_note(f"raised by the term {self.name!r}")
+            raise
+        return _checked(self.name, value)
 
 
 def lookup(argument: Argument, series: Array, orders: Orders, point: Array, parameters: Array,
@@ -133,6 +138,20 @@ def lookup(argument: Argument, series: Array, orders: Orders, point: Array, para
             return sum((n * s for n, s in zip(normal, slopes, strict=True)), jnp.zeros(()))
         case _:
             return point
+
+
+def _checked(term: str, value: Any) -> Array:
+    """A term's components, or one line about what it returned instead."""
+    try:
+        vector = components(value)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.dtype == bool or jnp.iscomplexobj(vector):
+        kind = f"{vector.dtype} values" if vector is not None else f"{value!r:.60}"
+        raise LcpinnError(
+            f"the term {term!r} returns {kind}: a residual is a real number, or a tuple of them"
+        )
+    return vector
 
 
 def components(value: Any) -> Array:

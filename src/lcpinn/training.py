@@ -27,6 +27,7 @@ from lcpinn.devices import (
 )
 from lcpinn.errors import LcpinnError, NotSolvedWarning
 from lcpinn.evaluation import write_result
+from lcpinn.failure import Position, explained
 from lcpinn.family import Family
 from lcpinn.machine import device, versions
 from lcpinn.network.mlp import Params
@@ -96,21 +97,22 @@ def train(
     progress, report = progress and is_first(), report and is_first()
     with _first_of_all():
         directory.open(resume=resume, overwrite=overwrite)
-    if agreed_data(resume and directory.finished()):
-        return _finished(family, protocol, run, directory)
-    begun = time.perf_counter()
-    with arithmetic(protocol.dtype), meter(progress) as shown, noticing_lost_processes():
-        trained = _Training(family, protocol, seed, directory, shown, mesh).run()
-    solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
-    if report and protocol.judged:
-        spent = sum(trained.seconds.values())
-        solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
-        with meter(progress) as shown:
-            shown.say(str(solution.verdict))
-    if directory.path is not None:
-        solution.save(directory.path / "model.safetensors")
-        if report:
-            write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
+    with contextlib.closing(directory):
+        if agreed_data(resume and directory.finished()):
+            return _finished(family, protocol, run, directory)
+        begun = time.perf_counter()
+        with arithmetic(protocol.dtype), meter(progress) as shown, noticing_lost_processes():
+            trained = _Training(family, protocol, seed, directory, shown, mesh).run()
+        solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
+        if report and protocol.judged:
+            spent = sum(trained.seconds.values())
+            solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
+            with meter(progress) as shown:
+                shown.say(str(solution.verdict))
+        if directory.path is not None:
+            solution.save(directory.path / "model.safetensors")
+            if report:
+                write_result(solution, directory.path, time.perf_counter() - begun + trained.before)
     if report and protocol.judged:
         _warn(solution.verdict, tolerance)
     return solution
@@ -208,6 +210,7 @@ class _Training:
         self.params: Params = init(first)
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
+        self.position = Position()
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
 
     def run(self) -> _Training:
@@ -221,13 +224,15 @@ class _Training:
         self.directory.rewind_metrics()
         for phase in range(self.phase, len(self.protocol.phases)):
             self.phase = phase
-            stage: Stage = self.protocol.phases[phase].build(self.setup)
-            state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
-            if position is not None:
-                if restored is not None:
-                    state = restored[1](state, self.protocol.network.shapes_vary)
-                state, position = agreed_arrays(state), None
-            self.params = self._through(stage, on_every_device(state, self.setup.mesh))
+            self.position = Position()
+            with explained(self.setup, self.protocol.phases[phase], self.params, self.position):
+                stage: Stage = self.protocol.phases[phase].build(self.setup)
+                state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
+                if position is not None:
+                    if restored is not None:
+                        state = restored[1](state, self.protocol.network.shapes_vary)
+                    state, position = agreed_arrays(state), None
+                self.params = self._through(stage, on_every_device(state, self.setup.mesh))
         self.params = on_this_device(self.params, self.setup.mesh)
         return self
 
@@ -238,6 +243,7 @@ class _Training:
         reason, info, first = stage.stopped(state, {}), {}, True
         while reason is None:
             begun = time.perf_counter()
+            self.position.stage, self.position.state = stage, state
             state, info = stage.advance(state)
             info = jax.device_get(info)
             # The first call of a stage compiles; what it computes besides is small in comparison.

@@ -19,6 +19,7 @@ from lcpinn.cli import explore as explore
 from lcpinn.cli import export as export
 from lcpinn.cli import check as check
 from lcpinn.cli import solve as solve
+from lcpinn.cli import sweep as sweep
 from lcpinn.cli import reproduce as reproduce
 from lcpinn.cli.common import app as app
 

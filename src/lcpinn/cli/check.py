@@ -9,7 +9,7 @@ import typer
 
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, stdout
 from lcpinn.cli.support import tables
-from lcpinn.cli.support.locate import find_family
+from lcpinn.locate import find_family
 
 if TYPE_CHECKING:
     from lcpinn.family import Family

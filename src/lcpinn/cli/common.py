@@ -19,8 +19,8 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from lcpinn import __version__
-from lcpinn.cli.support.locate import find_family, in_users_file, split
 from lcpinn.errors import LcpinnError, OutsidePriorWarning
+from lcpinn.locate import find_family, in_users_file, split
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution

@@ -8,8 +8,8 @@ import typer
 
 from lcpinn.cli.common import JsonOption, app, blaming, print_json, stdout
 from lcpinn.cli.support import tables
-from lcpinn.cli.support.locate import find_family
 from lcpinn.errors import LcpinnError
+from lcpinn.locate import find_family
 
 if TYPE_CHECKING:
     from lcpinn.family import Family

@@ -39,7 +39,8 @@ def reproduce(
         bool, typer.Option("--train-only", help="Leave the models to be measured elsewhere.")
     ] = False,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask scheduler's workers.")
+        str | None,
+        typer.Option(metavar="ADDRESS|local", help="Run on a Dask scheduler's workers, or here."),
     ] = None,
     cluster_work: Annotated[
         Path | None,
@@ -96,7 +97,7 @@ def reproduce(
             raise LcpinnError("--train-only leaves models here: a cluster returns records alone")
         failed = execute_on(cluster, runs, store, work=cluster_work, say=say)
     elif not render_only:
-        execute(runs, store, measured=not train_only, progress=not quiet, say=say)
+        failed = execute(runs, store, measured=not train_only, progress=not quiet, say=say)
     over = sum(store.is_over(run) for run in runs)
     page = None if train_only else _render(store, budget, report)
     if as_json:

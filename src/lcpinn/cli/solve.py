@@ -11,8 +11,8 @@ import typer
 from lcpinn.cli.common import FamilyArgument, JsonOption, app, blaming, print_json, say
 from lcpinn.cli.predict import deliver
 from lcpinn.cli.support.columns import assignments, broadcast, grid_points, write
-from lcpinn.cli.support.locate import find_family
 from lcpinn.errors import LcpinnError
+from lcpinn.locate import find_family
 
 
 @app.command()

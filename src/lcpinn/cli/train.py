@@ -30,8 +30,8 @@ from lcpinn.cli.common import (
 from lcpinn.cli.evaluate import show_result
 from lcpinn.cli.support import tables
 from lcpinn.cli.support.columns import assignments
-from lcpinn.cli.support.locate import find_family, split
 from lcpinn.errors import LcpinnError, NotSolvedWarning
+from lcpinn.locate import find_family, split
 
 if TYPE_CHECKING:
     from lcpinn.family import Family
@@ -129,6 +129,7 @@ def train(
     lcpinn train helmholtz-3d --distributed              srun: one for each node
     """
     asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out, devices)
+    options = {"resume": resume, "checkpoint_every": checkpoint_every}
     with ending_at_once(), blaming(family):
         if distributed or (coordinator, processes, process) != (None, None, None):
             from lcpinn.devices import join_processes
@@ -136,13 +137,10 @@ def train(
             join_processes(coordinator, processes, process)
         page = find_family(family)
         if len(asked.at) > 1:
-            if resume:
-                raise LcpinnError("--resume goes on with one training; give one --at")
             if tolerance is not None:
                 raise LcpinnError("--tolerance is for one training; give one --at")
-            _train_batch(page, asked, overwrite, quiet, as_json)
+            _train_batch(page, asked, overwrite, quiet, as_json, options)
         else:
-            options = {"resume": resume, "checkpoint_every": checkpoint_every}
             _train_one(page, asked, overwrite, quiet, as_json, options)
 
 
@@ -255,7 +253,12 @@ def _train_one(
 
 
 def _train_batch(
-    family: Family, asked: _Asked, overwrite: bool, quiet: bool, as_json: bool
+    family: Family,
+    asked: _Asked,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    options: Mapping[str, Any],
 ) -> None:
     from lcpinn.retraining import member_name
 
@@ -267,10 +270,10 @@ def _train_batch(
     try:
         run = {"out": out, "overwrite": overwrite, "progress": not quiet}
         run["devices"] = asked.devices
-        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run)
+        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run, **options)
     except KeyboardInterrupt:
-        command = asked.again(out, "--overwrite")
-        fail(f"interrupted; a batch has no checkpoint: start again with: {command}", 130)
+        begins = "" if list(out.glob("batch-*.safetensors")) else " (it had no checkpoint yet)"
+        fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
     places = [out / member_name(solution.protocol, asked.seed) for solution in solutions]
     results = [_result(place) for place in places]
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 
@@ -83,7 +85,11 @@ class Adam(Phase):
             batch = setup.draw(step_key(state.key, state.step))
             return setup.problem.describe_nonfinite(state.params, batch)
 
-        return Stage(self.steps, setup.jit(init), advance, stopped, keep, run, diagnose)
+        def upcoming(state: AdamState) -> Iterator[Batch]:
+            for step in range(int(state.step), min(int(state.step) + self.block, self.steps)):
+                yield setup.draw(step_key(state.key, step))
+
+        return Stage(self.steps, setup.jit(init), advance, stopped, keep, run, diagnose, upcoming)
 
     @property
     def mappable(self) -> bool:

@@ -40,6 +40,7 @@ from lcpinn.threads import blas_threads
 LARGEST_DAMPING = 1e12
 ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
 NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resampling did not help
+LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
 class HeldOut(NamedTuple):
@@ -180,6 +181,10 @@ class GaussNewton(Phase):
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             state = validated(state)
+            over = int(state.step) >= LOOKS or self._stopped(state, clock) is not None
+            if over and not np.isfinite(float(state.held_out.best)):
+                # Never finite: no parameters can be told from any others by these rows.
+                raise LcpinnError(problem.describe_nonfinite(state.params, held_out))
             return state, self._info(state, clock)
 
         def stopped(state: GaussNewtonState, info: Info) -> Stop | None:
@@ -392,4 +397,6 @@ def _scores(setup: Setup, state: GaussNewtonState, candidates: Points) -> Array:
     """The size of the equilibrated residual at every candidate."""
     alone = {"interior": candidates._replace(quadrature=jnp.ones_like(candidates.quadrature))}
     rows = _rows(setup, state.params, alone, state.scales)
+    # One that is not finite is certainly drawn, so that the next step says where it is.
+    rows = jnp.where(jnp.isfinite(rows), rows, jnp.finfo(rows.dtype).max ** 0.25)
     return jnp.sqrt(jnp.sum(rows.reshape(-1, candidates.coordinates.shape[0]) ** 2, axis=0))

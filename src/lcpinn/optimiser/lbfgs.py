@@ -89,7 +89,7 @@ class LBFGS(Phase):
             end = jnp.minimum(state.step + self.block, self.steps)
 
             def going(s: LBFGSState) -> Array:
-                return (s.step < end) & jnp.isfinite(s.loss) & ~self._over(s)
+                return (s.step < end) & _is_finite(s) & ~self._over(s)
 
             state = jax.lax.while_loop(going, step, state)
             return state, {"loss": state.loss, "terms": value(state.params)[1]}
@@ -98,7 +98,7 @@ class LBFGS(Phase):
 
         def advance(state: LBFGSState) -> tuple[LBFGSState, Info]:
             state, info = compiled(state)
-            if not np.isfinite(float(state.loss)):
+            if not bool(_is_finite(state)):
                 raise LcpinnError(diagnose(state))
             return state, info
 
@@ -113,7 +113,7 @@ class LBFGS(Phase):
 
     def _stopped(self, state: LBFGSState, info: Info) -> Stop | None:
         step, gradient = int(state.step), float(state.gradient)
-        if not np.isfinite(float(state.loss)):
+        if not bool(_is_finite(state)):
             return None  # which `advance` reports
         if gradient <= self.gradient_tolerance:
             text = f"gradient {gradient:.1e} within tolerance after {step} steps"
@@ -135,3 +135,8 @@ class LBFGS(Phase):
     def scaled(self, share: float) -> LBFGS:
         steps = max(1, round(share * self.steps))
         return replace(self, steps=steps, block=min(self.block, steps))
+
+
+def _is_finite(state: LBFGSState) -> Array:
+    """Whether a further step can be taken: one along a NaN would end in the parameters."""
+    return jnp.isfinite(state.loss) & jnp.isfinite(state.gradient)

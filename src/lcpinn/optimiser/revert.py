@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array
 
+from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, held_out_loss
 from lcpinn.sampling import Sampling
@@ -60,17 +61,21 @@ class RevertOnWorse(Phase):
             params, note = inner.finish(state.inner)
             loss = held_out_loss(setup)
             before, after = loss(state.start), loss(params)
+            if not (np.isfinite(before) or np.isfinite(after)):  # nothing can be compared
+                batch = setup.fixed(setup.held_out)
+                raise LcpinnError(setup.problem.describe_nonfinite(state.start, batch))
             change = f"held-out objective {before:.3e} -> {after:.3e}"
-            if np.isfinite(after) and after <= before:
+            if np.isfinite(after) and not after > before:
                 return params, f"{note} {change}, kept".strip()
             return state.start, f"{note} {change}, reverted".strip()
 
         run = None if inner.run is None else around(inner.run)
         ask = inner.diagnose
         diagnose = None if ask is None else lambda state: ask(state.inner)
-        return Stage(
-            inner.total, init, around(inner.advance), stopped, finish, run, diagnose, inner.facts
-        )
+        draws = inner.upcoming
+        upcoming = None if draws is None else lambda state: draws(state.inner)
+        functions = (init, around(inner.advance), stopped, finish, run, diagnose, upcoming)
+        return Stage(inner.total, *functions, inner.facts)
 
     @property
     def mappable(self) -> bool:

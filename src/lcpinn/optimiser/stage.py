@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypedDict
 
@@ -143,6 +143,8 @@ class Stage(NamedTuple):
     run: Callable[[Any], tuple[Any, Info]] | None = None
     # Which values are not finite, and where, at a state that the stage cannot go on from.
     diagnose: Callable[[Any], str] | None = None
+    # The batches that the next call of `advance` draws, where it draws any.
+    upcoming: Callable[[Any], Iterable[Batch]] | None = None
     # Plain data about the run, to be kept with its result.
     facts: Callable[[], dict[str, Any]] | None = None
 

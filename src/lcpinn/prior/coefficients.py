@@ -198,7 +198,9 @@ def _axes(kind: str, ranges: Mapping[str, Any], *, log: bool) -> tuple[Axis, ...
     axes = tuple(Axis(name, *checked_range(name, value), log) for name, value in ranges.items())
     for axis in axes:
         if log and axis.low <= 0:
-            raise LcpinnError(f"{axis.name}: a log-uniform range must be positive, not {axis.low}")
+            raise LcpinnError(
+                f"{axis.name!r}: a log-uniform range must be positive, not {axis.low}"
+            )
     return axes
 
 

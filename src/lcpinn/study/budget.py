@@ -12,7 +12,7 @@ class Budget:
     words: str
     seeds: tuple[int, ...]
     share: float  # of the paper's steps
-    seconds: float  # of a training by `fast`
+    seconds: float | None  # of a training by `fast`
     small: bool = False  # shrunk networks and points, errors on a coarse grid
     families: tuple[str, ...] | None = None  # all of them
 
@@ -29,3 +29,10 @@ BUDGETS: dict[str, Budget] = {
     "cpu": Budget("a twentieth of the paper's steps: about an hour on two cores", (0,), 1 / 20, 50),
     "full": Budget("the paper's steps and seeds", (0, 1, 2, 3), 1, 54),
 }
+
+OWN = "own"  # of runs that are not the paper's: as their protocol says
+
+
+def budget_of(name: str) -> Budget:
+    """The budget of a run, be it the paper's or a sweep's."""
+    return Budget("as the protocol says", (0,), 1, None) if name == OWN else BUDGETS[name]

@@ -1,10 +1,11 @@
-"""Running what is missing of a study on a Dask cluster.
+"""Running what is missing of a study on a Dask cluster, be it one of this machine.
 
 A task is a run, trained and measured on a worker, and what comes back is its record: workers need
 lcpinn, but neither the directory of the records nor anything else of this machine. The task's key
 is the run's name, so that a run is never there twice, and a task whose worker dies is done again
 elsewhere. What such a worker had trained is lost, unless `work` names a directory that the workers
-share: then the run goes on from its last checkpoint, once its claim there has gone stale.
+share: then the run goes on from its last checkpoint. A scheduler that goes away is waited for; what
+was not done then is submitted again.
 
 Workers should have one thread (`dask worker ADDRESS --nthreads 1`) and share no GPU with another.
 """
@@ -15,17 +16,20 @@ import contextlib
 import logging
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lcpinn.compilation import enable_cache
 from lcpinn.errors import LcpinnError
-from lcpinn.study.execute import Say, execute
+from lcpinn.study.execute import Over, Say, execute
 from lcpinn.study.run import Run
 from lcpinn.study.store import Store
+from lcpinn.threads import usable_cores
 
+LOCAL = "local"  # the address of a cluster that is started here, and ends with the study
 TIMEOUT = 10.0  # seconds for the scheduler to answer
+PATIENCE = 60.0  # seconds for a scheduler that went away to come back
 POLL = 1.0  # seconds between looks at a run that another worker still claims
 
 
@@ -35,24 +39,59 @@ def execute_on(
     store: Store,
     *,
     work: str | Path | None = None,
+    workers: int | None = None,
     say: Say = lambda line: None,
+    over: Over = lambda run, reason: None,
 ) -> list[Run]:
-    """Have the missing records made by the workers of the scheduler at `address`.
+    """Have the missing records made by the workers of the scheduler at `address`, or `local` ones.
 
     `work` is a directory on the workers for models and checkpoints, by default a temporary one for
-    each run. A run that fails is reported in a line and the others go on; those that failed are
-    returned. An interrupt cancels what has not begun; a worker ends the run that it is at.
+    each run; local workers share the store's, and `workers` is how many of them there are. A run
+    that fails is reported in a line and the others go on; those that failed are returned. An
+    interrupt cancels what has not begun; a worker ends the run that it is at.
     """
-    runs = list(runs)
+    runs, failed = list(runs), []
+    with _local(workers, say) if address == LOCAL else contextlib.nullcontext(address) as reached:
+        place = store.work.resolve() if address == LOCAL else work
+        while True:
+            remaining = [run for run in runs if run not in failed]
+            try:
+                with _connected(reached) as client:
+                    _submitted(client, remaining, store, place, failed, say, over)
+                return failed
+            except _SchedulerLostError as lost:
+                say(f"{lost}: waiting for it to come back")
+                _wait_for(reached, lost)
+
+
+class _SchedulerLostError(Exception):
+    """The connection broke while runs were not over."""
+
+
+def _submitted(
+    client: Any,
+    runs: Sequence[Run],
+    store: Store,
+    work: str | Path | None,
+    failed: list[Run],
+    say: Say,
+    over: Over,
+) -> None:
+    """Have what is missing done by a scheduler's workers, and what has a model measured here."""
     trained = [run for run in runs if store.is_trained(run)]
-    with _connected(address) as client, store.claim(r for r in runs if r not in trained) as own:
-        place = None if work is None else str(work)
+    missing = [run for run in runs if run not in trained]
+    place = None if work is None else str(work)
+    # In a directory that workers share with this process the claims are theirs.
+    shared = place is not None and Path(place).resolve() == store.work.resolve()
+    with contextlib.nullcontext(missing) if shared else store.claim(missing) as own:
         futures = {client.submit(record, run, place, key=run.name): run for run in own}
         try:
             if futures and not client.scheduler_info()["workers"]:
+                address = client.scheduler.address
                 say(f"{address} has no workers yet: {len(futures)} runs wait for some")
-            execute(trained, store, say=say)  # what this machine has the models of
-            return _collect(client, futures, store, say)
+            # What this machine has the models of.
+            failed += execute(trained, store, say=say, over=over)
+            _collect(client, futures, store, failed, say, over)
         except BaseException:
             with contextlib.suppress(Exception):  # the scheduler may be what went away
                 client.cancel(list(futures), force=True)
@@ -62,35 +101,54 @@ def execute_on(
 def record(run: Run, work: str | None) -> dict[str, Any]:
     """What a worker does: train and measure one run."""
     enable_cache()
+    reasons: list[str] = []
+    over = lambda run, reason: reasons.append(reason) if reason else None
     with tempfile.TemporaryDirectory(prefix="lcpinn-") as scratch:
-        store = Store(Path(work or scratch), Path(scratch) / "records")
-        execute([run], store)
+        place = Path(work or scratch)
+        store = Store(place, place / "records")
+        execute([run], store, over=over)
         while (written := store.record(run)) is None:
-            time.sleep(POLL)  # in a shared directory the claim of a dead worker has to go stale
-            execute([run], store)
+            if reasons:
+                raise LcpinnError(reasons[0])
+            time.sleep(POLL)  # in a shared directory another worker may be at it, or have died
+            execute([run], store, over=over)
     return written
 
 
-def _collect(client: Any, futures: dict[Any, Run], store: Store, say: Say) -> list[Run]:
+def _collect(
+    client: Any, futures: dict[Any, Run], store: Store, failed: list[Run], say: Say, over: Over
+) -> None:
     from distributed import as_completed
 
-    failed: list[Run] = []
     for done, future in enumerate(as_completed(list(futures), loop=client.loop), start=1):
-        run = futures[future]
+        run, so_far = futures[future], f"{done} of {len(futures)}"
         if future.status in ("cancelled", "lost"):
-            raise LcpinnError(
+            raise _SchedulerLostError(
                 f"the scheduler at {client.scheduler.address} went away, or another client "
-                f"cancelled {run.name}; what has come back is kept"
+                f"cancelled {run.name}"
             )
-        so_far = f"{done} of {len(futures)}"
         try:
             store.write(run, future.result())
             say(f"{so_far}: {run.name}: measured")
+            over(run, None)
         except Exception as error:
             failed.append(run)
             say(f"{so_far}: {run.name}: {_in_one_line(error)}")
+            over(run, _in_one_line(error))
         future.release()
-    return failed
+
+
+def _wait_for(address: str, lost: _SchedulerLostError) -> None:
+    """Until a scheduler answers at an address again, or nobody would wait any longer."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with _connected(address, timeout=min(TIMEOUT, PATIENCE)):
+                return
+        except LcpinnError:
+            if time.monotonic() >= ends:
+                raise LcpinnError(f"{lost}; what has come back is kept") from None
+            time.sleep(POLL)
 
 
 def _in_one_line(error: Exception) -> str:
@@ -104,23 +162,57 @@ def _in_one_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    try:
+def _connected(address: str, timeout: float | None = None) -> Iterator[Any]:
+    with _needing_dask():
         from distributed import Client
+    try:
+        client = Client(address, timeout=timeout or TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise LcpinnError(f"there is no Dask scheduler at {address}: {reason}") from None
+    # What it would say of a lost connection is said here.
+    with _silent("distributed.client"), client:
+        yield client
+
+
+@contextlib.contextmanager
+def _local(workers: int | None, say: Say) -> Iterator[str]:
+    """A scheduler and workers of this machine; a worker that dies comes back."""
+    with _needing_dask():
+        from distributed import LocalCluster
+    num = workers or _workers_here()
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with _silent("distributed.nanny", "distributed.worker", "distributed.scheduler"):
+        cluster: Any = LocalCluster(n_workers=num, **options)
+        with cluster:
+            say(f"local workers at {cluster.scheduler_address}: {num}")
+            yield cluster.scheduler_address
+
+
+def _workers_here() -> int:
+    """A training uses two cores well; workers that share a GPU would share its memory, too."""
+    return 1 if Path("/dev/nvidia0").exists() else max(1, usable_cores() // 2)
+
+
+@contextlib.contextmanager
+def _needing_dask() -> Iterator[None]:
+    try:
+        yield
     except ImportError:
         raise LcpinnError(
             "running on a cluster needs Dask: pip install 'lcpinn[cluster]'"
         ) from None
+
+
+@contextlib.contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """These loggers say nothing short of a crash."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise LcpinnError(f"there is no Dask scheduler at {address}: {reason}") from None
-    logger = logging.getLogger("distributed.client")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # what it would say of a lost connection is said here
-    try:
-        with client:
-            yield client
+        yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

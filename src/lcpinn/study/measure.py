@@ -17,6 +17,7 @@ from lcpinn.evaluation import (
 )
 from lcpinn.quadrature import tensor
 from lcpinn.solution import Solution
+from lcpinn.study.budget import OWN
 from lcpinn.study.run import Run
 
 SHOTS = (1, 5, 25, 50, 100, 200, 400)  # of the ablation of K
@@ -27,11 +28,15 @@ PICTURED = ("paper", "fast")  # whose solutions are drawn, with the first seed
 
 def measure(run: Run, solution: Solution) -> dict[str, Any]:
     """The record of a run: what it is, its result, and further measures."""
-    outcome = result(solution)
     training = solution.run["training"]
+    if run.budget == OWN and solution.protocol.judged and "verdict" not in solution.run:
+        spent = sum(training["seconds"].values())
+        solution.run["verdict"] = solution.judged(run.options.get("tolerance"), spent).to_json()
+    outcome = result(solution)
     outcome["seconds"] = training["seconds"] | {"total": sum(training["seconds"].values())}
     outcome["at_once"] = training.get("at_once", 1)
-    return {"run": run.to_json(), **outcome, "measures": _further(run, solution)}
+    measures = {} if run.budget == OWN else _further(run, solution)  # those are the paper's
+    return {"run": run.to_json(), **outcome, "measures": measures}
 
 
 def _further(run: Run, solution: Solution) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A run is over once its record is there. Several processes, on one machine or on several that share
 the directories, may work on the same study: a run belongs to whoever made its claim, as long as
-that process shows that it is alive.
+that process is alive. It shows that by a lock, which ends with it whatever the clock says, and
+where locks are not known elsewhere, by touching its claims.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from lcpinn.errors import LcpinnError
 from lcpinn.files import read_json, write_json
@@ -60,6 +61,15 @@ class Store:
     def claim(self, runs: Iterable[Run]) -> Iterator[list[Run]]:
         """Those of the runs that nobody else works on; they are given up at the end."""
         owner = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
+        runs = list(runs)
+        if not runs:
+            yield []
+            return
+        with self._living(owner), self._beating(runs, owner) as claimed:
+            yield claimed
+
+    @contextlib.contextmanager
+    def _beating(self, runs: Iterable[Run], owner: str) -> Iterator[list[Run]]:
         claimed = [run for run in runs if self._take(run, owner)]
         over = threading.Event()
 
@@ -95,7 +105,7 @@ class Store:
         file = self._claim(run)
         with self._alone():
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > STALE:
+                if self._is_void(file):
                     file.unlink()
             try:
                 with file.open("x") as stream:
@@ -103,6 +113,38 @@ class Store:
             except FileExistsError:
                 return False
         return True
+
+    def _is_void(self, claim: Path) -> bool:
+        """Whether the process that made a claim is gone."""
+        host, _, identity = claim.read_text().partition(" ")
+        if (life := self._life(identity)).exists():
+            try:
+                FileLock(life, timeout=0).acquire().lock.release()
+            except Timeout:
+                return False
+            except (OSError, NotImplementedError):
+                pass  # some network file systems have no locks
+            else:
+                # What another machine has locked may not be known on this one.
+                if host == socket.gethostname():
+                    life.unlink(missing_ok=True)
+                    return True
+        return time.time() - claim.stat().st_mtime > STALE
+
+    def _life(self, owner: str) -> Path:
+        return self.work / f".{owner.split()[-1] if owner.split() else 'nobody'}.alive"
+
+    @contextlib.contextmanager
+    def _living(self, owner: str) -> Iterator[None]:
+        """A lock for as long as this process claims something."""
+        with self._alone():
+            pass  # the directory is there, or is refused in a line
+        life = self._life(owner)
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError, NotImplementedError):
+                stack.enter_context(FileLock(life, thread_local=False))
+                stack.callback(life.unlink, missing_ok=True)
+            yield
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lcpinn.cli.support.locate import in_users_file, one_line
 from lcpinn.domain import Box, Face
 from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.family import Family
 from lcpinn.jet import expand
+from lcpinn.locate import in_users_file, one_line
 from lcpinn.network import MLP, FiLM
 from lcpinn.precision import double
 from lcpinn.quadrature import tensor

@@ -11,31 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lcpinn.checks import assignments as assignments
 from lcpinn.errors import LcpinnError
 
 if TYPE_CHECKING:
     from lcpinn.family import Family
 
 MOST_POINTS = 50_000_000  # of a prediction
-
-
-def assignments(option: str, texts: Iterable[str]) -> dict[str, float]:
-    """'k=3.25,t=0.5' as numbers by name; several texts together."""
-    values: dict[str, float] = {}
-    for piece in ",".join(texts).split(",") if texts else ():
-        name, equals, text = (part.strip() for part in piece.partition("="))
-        if not (equals and name):
-            raise LcpinnError(f"{option}: {piece!r} is not NAME=VALUE")
-        try:
-            value = float(text)
-        except ValueError:
-            raise LcpinnError(f"{option}: {text!r} is not a number (in {piece!r})") from None
-        if not math.isfinite(value):
-            raise LcpinnError(f"{option}: {name} = {value} is not finite")
-        if name in values:
-            raise LcpinnError(f"{option}: {name!r} is given twice")
-        values[name] = value
-    return values
 
 
 def _check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -247,6 +247,26 @@ def show_retrained(console: Console, results: Sequence[Mapping[str, Any]]) -> No
     _under_title(console, f"{results[0]['family']}: relative L² error", table)
 
 
+def show_sweep(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line for every run: its errors, or why there are none."""
+    table = plain_table()
+    for name in ("family", "protocol", *(["at"] if any(row["at"] for row in rows) else [])):
+        table.add_column(name, overflow="fold")
+    for name in ("seed", "error", "largest", "estimated", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    number = lambda value, form: "" if value is None else format(value, form)
+    for row in rows:
+        words = {True: "solved", False: "not solved", None: ""}[row["solved"]]
+        if row["status"] != "done":
+            words = Text(row["status"], "red" if row["status"] == "failed" else "dim")
+        at = [row["at"]] if any(other["at"] for other in rows) else []
+        errors = [number(row[k], ".1e") for k in ("error_mean", "error_max", "estimated_error")]
+        table.add_row(row["family"], row["protocol"], *at, str(row["seed"]), *errors,
+                      number(row["seconds"], ".1f"), words)  # fmt: skip
+    _under_title(console, "relative L² error", table)
+
+
 def _under_title(console: Console, title: str, table: Table) -> None:
     """As a title of the table it would be folded to the table's width."""
     console.print()
