@@ -96,7 +96,8 @@ def _train_part(
     if resume and all(directory.finished() for directory in directories):
         return [load(directory.path or Path(), family) for directory in directories]
     # The last one again, until every device has as many.
-    full = [*members, *members[-1:] * (-len(members) % (1 if mesh is None else mesh.size))]
+    missing = -len(members) % (1 if mesh is None else mesh.size)
+    full = [*members, *[members[-1]] * missing]
     checkpoint = _checkpoint(directories, len(full), every)
     if not resume:
         checkpoint.remove()
