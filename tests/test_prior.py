@@ -68,7 +68,7 @@ def test_product_keeps_order_and_is_of_the_simplest_kind():
         (lambda: Uniform(k=(0, float("inf"))), "k: range (0.0, inf) is not finite"),
         (lambda: Uniform(k=cast(Any, 3.0)), "k: 3.0 is not a range; write (low, high)"),
         (lambda: Uniform(k=cast(Any, (1, 2, 3))), "k: (1, 2, 3) is not a range; write (low, high)"),
-        (lambda: LogUniform(nu=(0, 1)), "nu: a log-uniform range must be positive, not 0.0"),
+        (lambda: LogUniform(nu=(0, 1)), "'nu': a log-uniform range must be positive, not 0.0"),
         (lambda: Uniform(k=(0, 1)) & LogUniform(k=(1, 2)), "k is named twice"),
         (lambda: Simplex("pde", "pde"), "pde is named twice"),
         (lambda: LogCube(low=0), "LogCube: low must lie between 0 and 1, not 0"),

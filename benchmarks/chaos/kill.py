@@ -2,7 +2,8 @@
 
 A chain is one training: its process is killed at a moment drawn evenly from the time that a whole
 training takes, resumed, killed again, and so on; the last resume is left alone. What it ends with
-has to equal, byte for byte, what a training that nobody killed has written.
+has to equal, byte for byte, what a training that nobody killed has written. One that is over before
+its moment is compared, too, and begun anew.
 """
 
 from __future__ import annotations
@@ -151,25 +152,48 @@ def cases(
 def _chain(
     run: Any, kind: str, out: Path, whole: Path, seconds: float, numbers: list[int], seed: int
 ) -> Iterator[Case]:
-    outcomes = []
+    moments, problem = [], ""
     for number in numbers:
-        process = run(kind, out)
-        process.join(random_of(seed, number).uniform(0.0, seconds))
-        outcomes.append(_moment(out) if process.is_alive() else "over before the kill")
-        if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        moment, found = _killed(run, kind, out, whole, seconds, random_of(seed, number))
+        moments.append(moment)
+        problem = problem or found
     process = run(kind, out)
     process.join(PATIENCE)
     if process.is_alive():
         process.kill()
-    problem = difference(whole, out)
-    if process.exitcode != 0:
-        report = out.with_suffix(".problem")
-        problem = report.read_text() if report.exists() else f"exit code {process.exitcode}"
-    for number, outcome in zip(numbers, outcomes, strict=True):
-        detail = f"{kind}, killed {outcome}: {problem}" if problem else ""
-        yield Case(number, not problem, f"{kind}, {outcome}", detail)
+    problem = problem or _problem(process, whole, out)
+    for number, moment in zip(numbers, moments, strict=True):
+        detail = f"{kind}, killed {moment}: {problem}" if problem else ""
+        yield Case(number, not problem, f"{kind}, {moment}", detail)
+
+
+def _killed(
+    run: Any, kind: str, out: Path, whole: Path, seconds: float, random: np.random.Generator
+) -> tuple[str, str]:
+    """The moment of a kill, and what was wrong before it.
+
+    A training that is over when the moment comes is compared, and another one begins from nothing:
+    what was not killed is no case.
+    """
+    problem = ""
+    while True:
+        process = run(kind, out)
+        process.join(random.uniform(0.0, seconds))
+        if process.is_alive():
+            moment = _moment(out)
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            return moment, problem
+        problem = problem or _problem(process, whole, out)
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def _problem(process: Any, whole: Path, out: Path) -> str:
+    """What is wrong with a training that has ended, in a line."""
+    if process.exitcode == 0:
+        return difference(whole, out)
+    report = out.with_suffix(".problem")
+    return report.read_text() if report.exists() else f"exit code {process.exitcode}"
 
 
 def _started(make: Any, length: float, report: bool, kind: str, out: Path) -> Any:

@@ -87,7 +87,8 @@ class Run:
     @property
     def kind(self) -> tuple[str, ...]:
         """Runs of one kind differ in seed and coefficients alone: they can share a program."""
-        return (self.family, self.protocol, self.budget, self.change, str(self.options))
+        options = (str(self.options),) if self.options else ()
+        return (self.family, self.protocol, self.budget, self.change, *options)
 
     def to_json(self) -> dict[str, Any]:
         unused = {"type"} | {name for name in ("options", "source") if not getattr(self, name)}
