@@ -25,9 +25,8 @@ from benchmarks.stamp import stamp
 from benchmarks.zoo import ZOO
 from lcpinn.families import FAMILIES
 from lcpinn.files import write_json
-from lcpinn.protocol.gauss_newton import can_be_tried
 from lcpinn.protocol.sizes import size_of
-from lcpinn.protocol.trial import scales_beside, tried, worst_residuals
+from lcpinn.protocol.trial import can_be_tried, scales_beside, tried, worst_residuals
 
 KNOWN: dict[str, Callable[[], lc.Family]] = {**FAMILIES, **ZOO, **ON_SHAPES}
 

@@ -1,5 +1,6 @@
 """What the README says is so: its code runs, its commands exist, its table is that of results/."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import typer
 
 import lcpinn as lc
 from benchmarks import readme
+from benchmarks.shapes.training import factor
 from lcpinn.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,6 +134,18 @@ RUNS = [
     run("helmholtz-1d", 2, 2e-10, 3e-9),
     run("helmholtz-1d", 3, 1.0, 1.0, protocol="paper"),
 ]
+
+
+def test_what_is_said_of_shapes_is_what_was_measured():
+    runs = json.loads((ROOT / "results" / "shapes-cpu.json").read_text())["runs"]
+    said = re.search(r"at most (\S+) at any λ; .*? within (\d+) % of the truth", TEXT)
+    assert said
+    assert len({(run["family"], run["seed"]) for run in runs}) == 20
+    assert readme._error(max(run["error"]["dense_max"] for run in runs)) == said[1]
+    factors = [factor(setting) for run in runs for setting in run["settings"]]
+    assert max(f for f in factors if f is not None) <= 1 + float(said[2]) / 100
+    without = {run["family"] for run in runs if run["settings"][0]["estimate"] is None}
+    assert without == {"shell", "bore", "washer", "meteor"}  # of three and four coordinates
 
 
 def test_the_table_has_median_worst_and_largest():

@@ -62,6 +62,15 @@ def test_residuals_are_those_of_the_equation():
     assert fast > 0.1
 
 
+def test_a_trial_works_where_jax_knows_no_cpu(monkeypatch):
+    def unknown(*, backend):
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    expected = worst_residuals(Saddle(), NETWORK, [1.0])
+    monkeypatch.setattr("jax.local_devices", unknown)  # as with JAX_PLATFORMS=cuda
+    np.testing.assert_array_equal(worst_residuals(Saddle(), NETWORK, [1.0]), expected)
+
+
 @pytest.mark.parametrize("scale", [1.0, 3.0])
 def test_the_same_trial_ends_the_same(scale):
     one, other = (worst_residuals(Saddle(), NETWORK, [scale]) for _ in range(2))

@@ -10,7 +10,7 @@ from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
 from lcpinn.protocol.choice import Choice, chosen
 from lcpinn.protocol.sizes import size_of
-from lcpinn.protocol.trial import tried
+from lcpinn.protocol.trial import can_be_tried, tried
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.shape.holes import hole_features
@@ -39,9 +39,13 @@ def fast(
     """Gauss-Newton on a small network in double precision: the default.
 
     Sizes follow from the number of inputs, from whether the equation is linear, and from the kind
-    of device. A start goes on until nothing is gained, further starts follow until `seconds` (50 by
-    default) are over, compilation included, and the lowest held-out loss wins. With `steps` a start
-    ends after so many, and without `seconds` beside it no clock does: such a run can be repeated.
+    of device; how fast units oscillate, in linear equations of three inputs and more, from a trial
+    that counts as training (lcpinn.protocol.trial). Where the domain has holes the network sees
+    them (lcpinn.shape.holes).
+
+    A start goes on until nothing is gained, further starts follow until `seconds` (50 by default)
+    are over, compilation included, and the lowest held-out loss wins. With `steps` a start ends
+    after so many, and without `seconds` beside it no clock does: such a run can be repeated.
     Coefficients in `at` are held there instead of being inputs.
 
     With a `tolerance` the training goes on until the estimated error is below it, for at most
@@ -73,23 +77,13 @@ def fast(
     )
 
 
-def can_be_tried(family: Family) -> bool:
-    """Whether a trial of frequency scales says something, and is worth its seconds.
-
-    With two inputs training is over in seconds; features and periods have scales of their own.
-    """
-    inputs = family.domain.dim + len(family.parameters.free)
-    own = family.features is not None or family.domain.periodic
-    return inputs > 2 and not own and family.is_linear()
-
-
 def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
-    # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
     holes = family.features is None and hole_features(family.domain) is not None
+    # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
     slow = choice.activation == "sine" and family.domain.periodic
     return MLP(
         widths=size.widths,

@@ -36,6 +36,16 @@ Rows = dict[str, np.ndarray]
 Affine = Callable[[Params, Batch], tuple[Rows, Rows]]
 
 
+def can_be_tried(family: Family) -> bool:
+    """Whether a trial of frequency scales says something, and is worth its seconds.
+
+    With two inputs training is over in seconds; features and periods have scales of their own.
+    """
+    inputs = family.domain.dim + len(family.parameters.free)
+    own = family.features is not None or family.domain.periodic
+    return inputs > 2 and not own and family.is_linear()
+
+
 def tried(family: Family, network: MLP) -> MLP:
     """The network with the frequency scale that does best on a linear equation."""
     scales = scales_beside(network.frequency_scale)
@@ -54,8 +64,7 @@ def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np
     """For each scale the largest relative residual over a few settings, on points not fitted."""
     flat = FiLM(hidden=0, degree=1)  # as drawn it leaves a network alone: no lambda in it
     units = replace(network, widths=(UNITS,), readout=0, parameters=flat)
-    # On the host: matrices are small, and an accelerator's compiler takes its time.
-    with double(), jax.default_device(jax.local_devices(backend="cpu")[0]):
+    with double(), jax.default_device(_host()):
         problem = Problem(family, units, np.float64)
         affine = _affine_rows(problem)
         pairs = [
@@ -67,6 +76,15 @@ def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np
         with blas_threads(1):
             worst = [max(_residual(affine, one, *pair) for pair in pairs) for one in drawn]
     return np.array(worst)
+
+
+def _host() -> jax.Device | None:
+    """The CPU: matrices are small, and an accelerator's compiler takes its time. None, for where
+    JAX computes anyway, if it was told to know of nothing but its accelerators."""
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None
 
 
 def _points(family: Family, lam: np.ndarray, seed: int) -> Batch:
