@@ -148,6 +148,12 @@ def test_what_is_said_of_shapes_is_what_was_measured():
     assert without == {"shell", "bore", "washer", "meteor"}  # of three and four coordinates
 
 
+def test_runs_of_other_benchmarks_are_no_rows(tmp_path):
+    other = {"benchmark": "first-seconds", "stamp": {"device": "a CPU, 2 cores"}, "runs": [{}]}
+    (tmp_path / "first-seconds-cpu.json").write_text(json.dumps(other))
+    assert readme.collect(tmp_path) == []
+
+
 def test_the_table_has_median_worst_and_largest():
     text = readme.render([result("Some CPU, 2 cores", RUNS)])
     caption, _, *table = text.splitlines()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +79,7 @@ def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np
     return np.array(worst)
 
 
-def _host() -> jax.Device | None:
+def _host() -> Any:
     """The CPU: matrices are small, and an accelerator's compiler takes its time. None, for where
     JAX computes anyway, if it was told to know of nothing but its accelerators."""
     try:
