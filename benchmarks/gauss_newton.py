@@ -1,7 +1,7 @@
 """What a Gauss-Newton step costs, part by part, as the network and its rows grow.
 
     python -m benchmarks.gauss_newton [--large] [--repeats 5] [--out results/gauss-newton-cpu.json]
-    python -m benchmarks.gauss_newton --grid [1000x10000,...] [--out results/roofline-cpu.json]
+    python -m benchmarks.gauss_newton --grid [1000x10000,...] [--resume] [--out FILE]
 
 helmholtz-2d in double precision, with three rows for every parameter (parameter space) and with one
 row for every two (sample space). The parts are the optimiser's own functions, each compiled by
@@ -36,7 +36,7 @@ from benchmarks import roofline
 from benchmarks.stamp import stamp
 from lcpinn.equilibration import equilibrating, row_scales
 from lcpinn.families.helmholtz import Helmholtz
-from lcpinn.files import write_json
+from lcpinn.files import read_json, write_json
 from lcpinn.network import MLP
 from lcpinn.optimiser import GainRatio, damping
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
@@ -79,7 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="parameters x rows, 1000x10000,2000x20000: J'J and Cholesky beside the peak",
     )
     parser.add_argument("--out", type=Path, help="write the result here, a picture beside it")
+    parser.add_argument("--resume", action="store_true", help="keep the sizes of a grid in --out")
     given = parser.parse_args(arguments)
+    if given.resume and (given.out is None or given.grid is None):
+        parser.error("--resume needs --grid and --out")
     widths = WIDTHS + (LARGE if given.large else ())
     if given.widths is not None:
         widths = tuple(tuple(map(int, w.split("x"))) for w in given.widths.split(","))
@@ -89,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
     if given.grid is not None:
         keep = lambda r: None if given.out is None else write_json(given.out, {**r, **command})
-        roofline.measure(roofline.parse_grid(given.grid), given.repeats, keep)
+        known = read_json(given.out)["sizes"] if given.resume and given.out.exists() else []
+        roofline.measure(roofline.parse_grid(given.grid), given.repeats, keep, known)
         return
     result = measure(widths, given.repeats, given.limit) | command
     if given.out is not None:

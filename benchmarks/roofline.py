@@ -66,9 +66,12 @@ def parse_grid(text: str) -> Grid:
 
 
 def measure(
-    grid: Grid, repeats: int, keep: Callable[[dict[str, Any]], None] = lambda _: None
+    grid: Grid,
+    repeats: int,
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+    known: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """All sizes; a line of the table for each as it is done, and all until then kept."""
+    """All sizes but those known; a line of the table for each as it is done, and all kept."""
     with double():
         best = _fastest_product()
         kind = jax.devices()[0].device_kind
@@ -77,12 +80,15 @@ def measure(
             "stamp": stamp(SEED),
             "setting": {"family": "helmholtz-2d", "dtype": "float64", "dampings": DAMPINGS},
             "peak": {"flops": PEAKS.get(kind, best), "listed": kind in PEAKS, "product": best},
-            "sizes": [],
+            "sizes": list(known),
         }
         print(f"float64: {best / 1e9:.0f} GFLOP/s in a product, peak {_peak(result) / 1e9:.0f}")
         print(HEAD)
         for parameters, rows in grid:
-            size = one_size(setup_of(parameters), rows, repeats)
+            if any(s["asked"] == [parameters, rows] for s in known):
+                continue
+            size = {"asked": [parameters, rows]}
+            size |= one_size(setup_of(parameters), rows, repeats)
             size["share"] = _shares(size, _peak(result))
             result["sizes"].append(size)
             keep(result)

@@ -1,7 +1,7 @@
 """How a Gauss-Newton step scales with devices: measured on pinned cores, and modelled for GPUs.
 
     python -m benchmarks.scaling [--devices 1,2,4] [--parameters 1000] [--rows 8000]
-                                 [--out results/scaling-cpu.json]
+                                 [--resume] [--out results/scaling-cpu.json]
 
 Every number of devices has a process of its own, with as many virtual CPU devices as it has cores,
 and the process is pinned to those. Strong scaling has the same rows for all, weak scaling the same
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lcpinn.files import write_json
+from lcpinn.files import read_json, write_json
 
 PARAMETERS, ROWS, REPEATS = 1000, 8000, 3
 JTJ = "J'J s"
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="in all, or for each device")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--out", type=Path, help="write the result here")
+    parser.add_argument("--resume", action="store_true", help="keep what --out has already")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
@@ -57,10 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "strong": [],
         "weak": [],
     }
+    if given.resume and given.out is not None and given.out.exists():
+        result |= {kind: read_json(given.out)[kind] for kind in ("strong", "weak")}
     for kind in ("strong", "weak"):
         print(f"{kind} scaling\n{'devices':>8}{'P':>7}{'N':>9}{JTJ:>9}{'step s':>9}")
         for num in map(int, given.devices.split(",")):
             rows = given.rows * (num if kind == "weak" else 1)
+            if any((s["devices"], s["rows"]) == (num, rows) for s in result[kind]):
+                continue
             size = _in_a_process(num, given.parameters, rows, given.repeats)
             result["stamp"]["device"] = size.pop("device")  # not the GPU that may be here, too
             result[kind].append(size)

@@ -177,7 +177,19 @@ ERRORS = {
     ),
     "term called data": (
         lambda: type("Probe", (Family,), LINE | {"data": lc.interior(lambda self, u: u)})(),
-        "a term cannot be called 'data': that is the term of lc.Data",
+        "Probe: a term cannot be called 'data': that is the term of lc.Data",
+    ),
+    "term called __init__": (
+        lambda: type("Probe", (Family,), LINE | {"__init__": lc.interior(lambda self, u: u)})(),
+        "Probe: a term cannot be called '__init__': a family has its own",
+    ),
+    "term called exact": (
+        lambda: type("Probe", (Family,), LINE | {"exact": lc.interior(lambda self, u: u)})(),
+        "Probe: a term cannot be called 'exact': a family has its own",
+    ),
+    "data as a tuple": (
+        family(data=(1, 2, 3)),
+        "Probe.data must be lc.Data(...), not a tuple",
     ),
     "data without a coordinate": (
         family(data=lc.Data(x=[0.0], u=[1.0])),

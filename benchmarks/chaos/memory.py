@@ -69,8 +69,8 @@ def _taken() -> int:
 
 
 def cases(numbers: range, seed: int) -> Iterator[Case]:
-    paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
-    environment = os.environ | {"PYTHONPATH": paths}
+    paths = (str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     for number in numbers:
         kind, room = KINDS[number % 3], int(random_of(seed, number).integers(*ROOM))
         words = [sys.executable, "-m", "benchmarks.chaos.memory", kind, str(room)]

@@ -207,7 +207,8 @@ def _function(body: Callable[..., Any], names: list[str]) -> Any:
 
     written: Any = method
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind) for name in ("self", *names)]
+    names = ["self", *(name for name in names if name != "self")]  # twice is no Python
+    parameters = [inspect.Parameter(name, kind) for name in names]
     written.__signature__ = inspect.Signature(parameters)
     return written
 

@@ -87,11 +87,21 @@ class _Built(type):
     """Checks a family as soon as its constructor has run, whoever wrote that constructor."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        _check_term_names(cls)  # first: a term called __init__ would be called as one
         family = super().__call__(*args, **kwargs)
         # How it was made tells two members of one class apart when a model is loaded.
         family.settings = _settings(cls, args, kwargs)
         family._build()
         return family
+
+
+def _check_term_names(cls: type) -> None:
+    """A term must not take the place of what a family itself has under that name."""
+    for owner in cls.__mro__:
+        for name, method in vars(owner).items():
+            if hasattr(method, "_lcpinn_mark") and hasattr(Family, name):
+                what = "that is the term of lc.Data" if name == "data" else "a family has its own"
+                raise LcpinnError(f"{cls.__name__}: a term cannot be called {name!r}: {what}")
 
 
 def _a(noun: str) -> str:
@@ -170,6 +180,9 @@ class Family(metaclass=_Built):
                 raise LcpinnError(f"{title}.{hook} must be a method; call your own value otherwise")
         if self.weights is not None and not isinstance(self.weights, Weights):
             raise LcpinnError(f"{title}.weights must be a prior over terms, such as lc.Simplex()")
+        kind = type(self.data).__name__
+        if self.data is not None and not isinstance(self.data, Data):
+            raise LcpinnError(f"{title}.data must be lc.Data(...), not {_a(kind)}")
         self._signatures = {
             hook: self._bind(hook, getattr(self, hook), allowed)
             for hook, allowed in _HOOKS.items()
@@ -231,8 +244,6 @@ class Family(metaclass=_Built):
         return terms
 
     def _term(self, name: str, method: Callable, mark: Mark) -> Term:
-        if name == "data":
-            raise LcpinnError("a term cannot be called 'data': that is the term of lc.Data")
         allowed = ("output", "derivative", "coordinate", "parameter")
         if mark.faces is None:
             return Term(name, method, self._bind(name, method, allowed), (), "interior")
