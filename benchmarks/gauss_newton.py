@@ -92,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
     if given.grid is not None:
         keep = lambda r: None if given.out is None else write_json(given.out, {**r, **command})
-        known = read_json(given.out)["sizes"] if given.resume and given.out.exists() else []
+        out: Path | None = given.out
+        resumed = given.resume and out is not None and out.exists()
+        known = read_json(out)["sizes"] if resumed and out is not None else []
         roofline.measure(roofline.parse_grid(given.grid), given.repeats, keep, known)
         return
     result = measure(widths, given.repeats, given.limit) | command

@@ -87,8 +87,8 @@ def measure(
         for parameters, rows in grid:
             if any(s["asked"] == [parameters, rows] for s in known):
                 continue
-            size = {"asked": [parameters, rows]}
-            size |= one_size(setup_of(parameters), rows, repeats)
+            timed = one_size(setup_of(parameters), rows, repeats)
+            size: dict[str, Any] = {"asked": [parameters, rows], **timed}
             size["share"] = _shares(size, _peak(result))
             result["sizes"].append(size)
             keep(result)

@@ -4,6 +4,8 @@ That of a cluster is in test_cluster.py.
 """
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -108,3 +110,18 @@ def test_a_fault_may_have_fewer_cases_than_asked(run):
 def test_the_table_is_made_of_the_results(run):
     text = table({"some": run(fault(), "--count", "3")})
     assert "| `some`: what is done | what holds | 3 of 5 | 3 | even 2; odd 1; at most 2 s |" in text
+
+
+@pytest.mark.slow
+def test_a_process_without_its_coordinator_ends_with_a_line():
+    """What JAX does to a process whose first one is gone is abort(), in a thread of its own."""
+    code = (
+        "import ctypes, threading\n"
+        "from lcpinn.devices import _say_why_when_aborted\n"
+        "_say_why_when_aborted()\n"
+        "thread = threading.Thread(target=ctypes.CDLL(None).abort)\n"
+        "thread.start(); thread.join()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr.startswith("lcpinn: the first process does not answer: go on from the check")

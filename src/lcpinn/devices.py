@@ -9,9 +9,11 @@ Several processes run the same program; where one would decide by its own clock,
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -68,7 +70,36 @@ def join_processes(
             ) from None
         reason = str(error).strip().splitlines()[0]
         raise LcpinnError(f"cannot join the other processes: {reason}") from None
+    if not is_first():
+        _say_why_when_aborted()
     _watch_others()
+
+
+def _say_why_when_aborted() -> None:
+    """End with a line where JAX would abort, as it does when it notices that the first is gone.
+
+    Its client runs in threads of its own and cannot be told to call us (the callback that it takes
+    gets a status which Python has no type for), so the signal is caught where abort() raises it:
+    Python's own handlers would wait for an interpreter that never goes on.
+    """
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
+    _kept.append(handler(lambda _: end_lost(f"the first process does not answer: {ADVICE}")))
+    with contextlib.suppress(OSError, AttributeError):  # no C library by that name
+        library = ctypes.CDLL(None)
+        library.signal.argtypes, library.signal.restype = (ctypes.c_int, handler), ctypes.c_void_p
+        library.signal(signal.SIGABRT, _kept[-1])
+
+
+_kept: list[Any] = []  # handlers that C calls, which must not be collected
+_ending = threading.Lock()
+
+
+def end_lost(text: str) -> None:
+    """End this process, which lost another one, with a line; of several threads the first does."""
+    if not _ending.acquire(blocking=False):
+        time.sleep(BEAT)  # the other thread ends the process
+    print(f"lcpinn: {text}", file=sys.stderr, flush=True)
+    os._exit(LOST)
 
 
 def is_first() -> bool:
@@ -96,9 +127,7 @@ def _watch_others() -> None:
         silent = first_silent(known.client, known.process_id)
         if silent is not None:
             who = f"process {silent} of {known.num_processes}"
-            text = f"lcpinn: {who} has been silent for {SILENCE:.0f} s: {ADVICE}"
-            print(text, file=sys.stderr, flush=True)
-            os._exit(LOST)
+            end_lost(f"{who} has been silent for {SILENCE:.0f} s: {ADVICE}")
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -190,7 +190,7 @@ def ending_at_once() -> Iterator[None]:
 
     Leaving in order, it would wait for them, and they for it.
     """
-    from lcpinn.devices import LOST, LostProcessError, alone
+    from lcpinn.devices import LostProcessError, alone, end_lost
 
     try:
         yield
@@ -198,12 +198,14 @@ def ending_at_once() -> Iterator[None]:
         code = getattr(error, "exit_code", 2)
         if alone() or code < 2:
             raise
+        if isinstance(error, LostProcessError):
+            end_lost(str(error))
         if isinstance(error, LcpinnError):
             say(str(error))
         elif not isinstance(error, typer.Exit):
             traceback.print_exc()
         sys.stderr.flush()
-        os._exit(LOST if isinstance(error, LostProcessError) else code)
+        os._exit(code)
 
 
 def _train_one(
