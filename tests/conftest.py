@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import jaxlib.version
 import pytest
@@ -59,6 +60,29 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", None)
 if note_stacks is not None:  # which no version promises
     note_stacks(False)
+
+
+def share_contexts(lowering: Any, num: int = 50) -> None:
+    """Let so many programs in a row be lowered in one context of MLIR.
+
+    A new one for each, with all of its dialects, takes as long as lowering a small program does.
+    """
+    make = getattr(lowering, "make_ir_context", None)
+    if make is None:  # which no version promises
+        return
+    recent: list[Any] = []
+
+    def shared() -> Any:
+        if len(recent) % num == 0:
+            recent[:] = [make()]
+        else:
+            recent.append(recent[-1])
+        return recent[-1]
+
+    lowering.make_ir_context = shared
+
+
+share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
 
 if directory := enable_cache():
     # Little optimised, most programs compile in less time than is worth a file to a user; but there
