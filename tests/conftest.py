@@ -16,9 +16,11 @@ MIN_SECONDS = 0.02
 # Files that take half a minute or so with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
 LONGEST = (
-    "protocol", "zoo", "cli", "certificate", "frame", "docs", "on_shapes", "train", "solver",
-    "check", "plot", "optimiser", "retrain", "fast", "inverse", "reference", "operator_networks",
-    "frontier", "study", "benchmarks", "cluster", "verdict", "interpolant", "determinacy",
+    "protocol", "zoo", "frame", "retrain", "fast", "solver", "certificate", "gauss_newton",
+    "docs", "cli", "inverse", "reference", "on_shapes", "train", "benchmarks", "own_solutions",
+    "operator_networks", "pinnacle", "explorer", "optimiser", "check", "plot", "interpolant",
+    "study", "determinacy", "jet", "network", "chaos", "verdict", "export", "browser", "frontier",
+    "cluster", "holes", "devices", "wheel",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
@@ -110,6 +112,21 @@ def optimised():
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """What `check` learns of how far the pages that it is given determine their solutions."""
+    from lcpinn.cli.support import battery
+
+    learnt, examine = [], battery.determinacy
+
+    def determinacy(family):
+        learnt.append(examine(family))
+        return learnt[-1]
+
+    monkeypatch.setattr(battery, "determinacy", determinacy)
+    return learnt
 
 
 DECAY = '''\

@@ -83,6 +83,7 @@ def test_three_coordinates():
     assert true_error(solved) < 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [1.0, 0.03, 1e-3])
 def test_layers_are_resolved(nu):
     solved = lc.solve(BoundaryLayer(), nu=nu)
