@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +33,6 @@ SLOW = (1.0, 2.0)  # scales that are tried beside the given one and twice that
 CLEAR = 3.0  # by what factor the residual has to be smaller for another scale to be taken
 CUTOFF = 1e-13  # pivots that count, of the largest
 
-# Whoever asks which protocols apply to a family, and then for one of them, has it tried once.
-_outcomes: WeakKeyDictionary[Family, dict[MLP, MLP]] = WeakKeyDictionary()
-
 Rows = dict[str, np.ndarray]
 Affine = Callable[[Params, Batch], tuple[Rows, Rows]]
 
@@ -53,13 +49,6 @@ def can_be_tried(family: Family) -> bool:
 
 def tried(family: Family, network: MLP) -> MLP:
     """The network with the frequency scale that does best on a linear equation."""
-    outcomes = _outcomes.setdefault(family, {})
-    if network not in outcomes:
-        outcomes[network] = _try(family, network)
-    return outcomes[network]
-
-
-def _try(family: Family, network: MLP) -> MLP:
     scales = scales_beside(network.frequency_scale)
     worst = worst_residuals(family, network, scales)
     best = int(np.nanargmin(worst)) if np.isfinite(worst).any() else 0
