@@ -1,6 +1,8 @@
 """Settings for the whole test session, and a small trained model that several tests share."""
 
+import functools
 import gc
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -72,16 +74,8 @@ def share_contexts(lowering: Any, num: int = 50) -> None:
     make = getattr(lowering, "make_ir_context", None)
     if make is None:  # which no version promises
         return
-    recent: list[Any] = []
-
-    def shared() -> Any:
-        if len(recent) % num == 0:
-            recent[:] = [make()]
-        else:
-            recent.append(recent[-1])
-        return recent[-1]
-
-    lowering.make_ir_context = shared
+    programs, context_of = itertools.count(), functools.lru_cache(1)(lambda block: make())
+    lowering.make_ir_context = lambda: context_of(next(programs) // num)
 
 
 share_contexts(sys.modules.get("jax._src.interpreters.mlir"))

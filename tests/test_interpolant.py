@@ -133,6 +133,7 @@ def test_two_coefficients_are_below_the_tolerance_everywhere(spiral):
         assert error_at(spiral, lam) < 1e-8
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_verdict_that_is_near_the_truth(spiral, run):
     verdict = spiral.verdict
     assert verdict.solved

@@ -405,6 +405,7 @@ def test_reference_starts_as_an_error_function() -> None:
     assert gaps[2] < 1e-3
 
 
+@pytest.mark.slow
 def test_reference_conserves_mass() -> None:
     """d/dt ∫ s dx = f(1) - ε s_x(t, 0), integrated from 0.1 to 0.5."""
     x = np.linspace(0.0, 1.0, 4001)

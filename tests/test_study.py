@@ -15,6 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from test_protocol import PAIRS as APPLICABLE
 from toy import of_kind
 from typer.testing import CliRunner
 
@@ -26,7 +27,7 @@ from lcpinn.files import read_arrays
 from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform
-from lcpinn.protocol import PROTOCOLS, example, reason_against
+from lcpinn.protocol import example
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.rundir import RunDirectory
 from lcpinn.spec import to_plain
@@ -314,12 +315,7 @@ def test_every_change_of_a_run_changes_it():
 # -- Shrinking -----------------------------------------------------------------------------------
 
 
-PAIRS = [
-    (protocol, family)
-    for protocol in PROTOCOLS
-    for family in FAMILIES
-    if reason_against(protocol, built(family)) is None
-]
+PAIRS = [*APPLICABLE, *(("lc-pinn", family) for family in FAMILIES)]
 
 
 @pytest.mark.slow
