@@ -259,7 +259,7 @@ def test_a_thousand_functions_keep_their_accuracy():
 @pytest.fixture(scope="module")
 def trained():
     family = FAMILIES["helmholtz-1d"]()
-    return lc.train(family, lc.protocol.smoke(family), progress=False)
+    return lc.train(family, lc.protocol.smoke(family), progress=False, report=False)
 
 
 @pytest.mark.slow
