@@ -91,5 +91,5 @@ clean:  ## remove the virtual environment, caches and builds (runs/ stays)
 
 .venv/.dev: pyproject.toml | .venv/bin/python
 	@echo "Installing lcpinn and its development tools into .venv (takes a minute) ..."
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch .venv/.runtime .venv/.docs .venv/.dev

@@ -1,9 +1,12 @@
 """Settings for the whole test session, and a small trained model that several tests share."""
 
+import functools
 import gc
+import itertools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import jaxlib.version
 import pytest
@@ -15,9 +18,11 @@ MIN_SECONDS = 0.02
 # Files that take half a minute or so with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
 LONGEST = (
-    "protocol", "zoo", "cli", "certificate", "frame", "docs", "on_shapes", "train", "solver",
-    "check", "plot", "optimiser", "retrain", "fast", "inverse", "reference", "operator_networks",
-    "frontier", "study", "benchmarks", "cluster", "verdict", "interpolant", "determinacy",
+    "protocol", "zoo", "frame", "retrain", "fast", "solver", "certificate", "gauss_newton",
+    "docs", "cli", "inverse", "reference", "on_shapes", "train", "benchmarks", "own_solutions",
+    "operator_networks", "pinnacle", "explorer", "optimiser", "check", "plot", "interpolant",
+    "study", "determinacy", "jet", "network", "chaos", "verdict", "export", "browser", "frontier",
+    "cluster", "holes", "devices", "wheel",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
@@ -60,6 +65,21 @@ note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", 
 if note_stacks is not None:  # which no version promises
     note_stacks(False)
 
+
+def share_contexts(lowering: Any, num: int = 50) -> None:
+    """Let so many programs in a row be lowered in one context of MLIR.
+
+    A new one for each, with all of its dialects, takes as long as lowering a small program does.
+    """
+    make = getattr(lowering, "make_ir_context", None)
+    if make is None:  # which no version promises
+        return
+    programs, context_of = itertools.count(), functools.lru_cache(1)(lambda block: make())
+    lowering.make_ir_context = lambda: context_of(next(programs) // num)
+
+
+share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
+
 if directory := enable_cache():
     # Little optimised, most programs compile in less time than is worth a file to a user; but there
     # are thousands of them. Processes that tests start share them too.
@@ -86,6 +106,21 @@ def optimised():
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """What `check` learns of how far the pages that it is given determine their solutions."""
+    from lcpinn.cli.support import battery
+
+    learnt, examine = [], battery.determinacy
+
+    def determinacy(family):
+        learnt.append(examine(family))
+        return learnt[-1]
+
+    monkeypatch.setattr(battery, "determinacy", determinacy)
+    return learnt
 
 
 DECAY = '''\

@@ -1,5 +1,6 @@
 """Reading documents: their blocks of code, their commands and their links."""
 
+import functools
 import re
 import shlex
 from typing import NamedTuple
@@ -34,9 +35,13 @@ def commands(text: str) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
+# Made of the signatures of all commands, which takes a while.
+command_line = functools.cache(typer.main.get_group)
+
+
 def parses(words: list[str]) -> None:
     """Fails unless the command line takes these words; nothing is run."""
-    root = typer.main.get_group(app)
+    root = command_line(app)
     name, *rest = words
     assert name in root.commands, f"there is no command {name!r}"
     try:

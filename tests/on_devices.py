@@ -143,9 +143,13 @@ def model_of_rows() -> dict[str, object]:
         one, many = (jax.jit(partial(sums, system))(theta) for system in systems)
         rows = jax.jit(systems[1].rows)(theta)
         gaps = [gap(a, b) for a, b in zip(one, many, strict=True)]
-        kind = jax.eval_shape(lambda t: systems[1].linearised(t, "cholesky").normal(), theta)
-        assert isinstance(Summed.of(systems[1], theta), Summed)
-        assert kind.shape == (theta.size, theta.size)
+
+        def normal(theta):
+            model = systems[1].linearised(theta, "cholesky")
+            assert isinstance(model, Summed)
+            return model.normal()
+
+        assert jax.eval_shape(normal, theta).shape == (theta.size, theta.size)
     return {"model": max(gaps), "shards": [s.data.shape[0] for s in rows.addressable_shards]}
 
 

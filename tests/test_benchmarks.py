@@ -263,6 +263,7 @@ def test_what_would_take_too_long_is_left_out():
 # -- choices -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     """Every value is trained alike, and every run is kept as soon as it is done."""
     out, asked = tmp_path / "new" / "choice.json", []

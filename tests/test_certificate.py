@@ -435,7 +435,7 @@ def test_an_error_as_large_as_the_solution_is_found():
 def displacement():
     """Buckley and Leverett's front, learnt for a second: far from it."""
     family = FAMILIES["buckley-leverett"]()
-    return lc.train(family, lc.protocol.smoke(family), progress=False)
+    return lc.train(family, lc.protocol.smoke(family), progress=False, report=False)
 
 
 @pytest.mark.slow

@@ -17,8 +17,11 @@ from lcpinn.families import BUILT_IN
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_built_in_families_pass(name):
+def test_built_in_families_pass(name, examined):
     findings = check(BUILT_IN[name]())
+    (known,) = examined
+    assert known.is_determined, known.reason
+    assert known.levels == ()
     assert [f.name for f in findings] == list(CHECKS)
     assert [f for f in findings if not f.ok] == []
     exact = next(f for f in findings if f.name == "exact solution")
@@ -207,6 +210,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "changes", "says"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_family_fails(name, changes, says):
     if "equation" in changes:

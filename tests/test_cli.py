@@ -92,6 +92,7 @@ def test_families_as_json():
     assert found[4]["terms"] == ["equation", "boundary", "initial"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_which_protocol_applies_where(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
@@ -114,6 +115,7 @@ def test_which_protocol_applies_where(width, monkeypatch):
     assert "…" not in text
 
 
+@pytest.mark.slow
 def test_which_protocol_applies_where_as_json():
     found = json.loads(run("families", "--protocols", "--json").stdout)
     assert list(found) == list(BUILT_IN)

@@ -14,7 +14,6 @@ from documents import blocks
 from typer.testing import CliRunner
 
 import lcpinn as lc
-from benchmarks.zoo import ZOO
 from lcpinn.certificate import Estimator
 from lcpinn.cli import app
 from lcpinn.families import FAMILIES
@@ -115,6 +114,7 @@ OPEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPEN)
 def test_a_page_that_leaves_its_solution_open(name):
     make, says = OPEN[name]
@@ -312,9 +312,9 @@ def of_readme():
     return found
 
 
+# Those that are built in, and the zoo's, are examined by `check` as well: test_check.py and
+# test_zoo.py ask the same of them.
 COMPLETE = {
-    **FAMILIES,
-    **ZOO,
     "growth": Growth,
     "thin": Thin,
     "imposed": Imposed,

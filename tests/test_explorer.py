@@ -50,6 +50,7 @@ def compared(solution, program, num=300):
 # -- Programs ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_program_computes_what_the_solution_does(name):
     family = FAMILIES[name]()
@@ -68,6 +69,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("family", [toy.Coupled, toy.Ring, toy.Moving, toy.Both])
 def test_every_network_with_outputs_periods_ansatz_and_weights(family, network):
@@ -117,6 +119,7 @@ def test_a_program_travels_as_json():
         Program.from_json(program.to_json() | {"format": 1})
 
 
+@pytest.mark.slow
 def test_any_number_of_points_in_runs_of_any_size():
     solution = untrained(toy.Coupled())
     points = solution.family.domain.sobol(70)

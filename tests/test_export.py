@@ -115,6 +115,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [Coupled(), Ring(), Both()], ids=lambda f: f.name)
 @pytest.mark.parametrize("how", NETWORKS)
 def test_the_reader_knows_every_way_for_lambda_to_enter(family, how, reader, tmp_path):
@@ -127,6 +128,7 @@ def test_the_reader_knows_every_way_for_lambda_to_enter(family, how, reader, tmp
     np.testing.assert_allclose(u(points, **given), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [FourHoles(), Bubble(), Tunnel()], ids=lambda f: f.name)
 def test_the_reader_knows_of_holes(family, reader, tmp_path):
     network = MLP((7, 5), "sine", FiLM(0, 2), frequency_scale=2.0, holes=True)
@@ -151,6 +153,7 @@ def test_the_mean_over_weightings_is_that_of_the_draws(reader, tmp_path):
     np.testing.assert_allclose(mean[:, 0], expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_held_coefficient_is_a_column_too(reader, tmp_path):
     family = Coupled()
     solution = solution_of(family, lc.protocol.fast(family, at={"b": 0.5}))

@@ -99,6 +99,7 @@ def test_truth_has_no_residual_and_anything_else_does(name):
         assert np.abs(shifted).max() > 0.05
 
 
+@pytest.mark.slow
 @every_family
 def test_finite_at_every_corner(name):
     family = FAMILIES[name]()
@@ -237,6 +238,7 @@ def test_buckley_leverett_without_viscosity_compares_with_the_entropy_solution()
     assert np.all(family.reference(t, 1.01 * speed * t) == 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("viscosity", [1e-2, 0.0])
 def test_buckley_leverett_has_the_reference_of_the_paper(viscosity):
     family = BuckleyLeverett(viscosity=viscosity)

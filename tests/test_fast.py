@@ -77,6 +77,7 @@ def small(phase, widths=(8, 8)):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "linear"),
     [
@@ -197,17 +198,25 @@ def test_a_round_that_overfits_is_resampled():
         assert not np.isin(after[8:], first).any()
 
 
+@pytest.fixture(scope="module")
+def begun():
+    """A stage before its first step."""
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(SMALL))
+        return SMALL.build(setup), stage_of(setup, SMALL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("held_out", "last", "over"),
     [(1.5, np.inf, True), (3.0, np.inf, False), (3.0, 3.1, True), (3.0, 9.0, False)],
     ids=["not overfitted", "overfitted", "as low as before", "lower than before"],
 )
-def test_a_round_that_stagnates_is_the_last_unless_other_rows_would_help(held_out, last, over):
+def test_a_round_that_stagnates_is_the_last_unless_other_rows_would_help(
+    held_out, last, over, begun
+):
     with jax.enable_x64(True):
-        setup = make_setup(Bar(), small(SMALL))
-        stage = SMALL.build(setup)
-        state = stage_of(setup, SMALL)
+        stage, state = begun
         going = state._replace(held_out=HeldOut(*map(jnp.asarray, (held_out, held_out, last))))
         flat = going._replace(loss=jnp.ones(()), history=jnp.ones_like(state.history))
         stop = stage.stopped(flat, {})
@@ -393,6 +402,7 @@ def test_the_best_start_goes_on(monkeypatch):
         assert note == "fake, best of 3 starts"
 
 
+@pytest.mark.slow
 def test_time_that_is_left_goes_into_further_starts(monkeypatch):
     """A start that is over is followed by others; the best of all is the result."""
     timed = dataclasses.replace(SMALL, seconds=60.0)

@@ -274,6 +274,7 @@ def test_solve_knows_holes(make, at):
     assert solution.reason == ""
 
 
+@pytest.mark.slow
 def test_many_settings_are_solved_in_one_frame():
     family, settings = Yukawa(), np.array([[1.0], [2.0]])
     found = solve_family(family, settings, 1e-6)

@@ -45,6 +45,7 @@ def of_tunnel(p, lam):
 BY_HAND = {FourHoles: of_four_holes, Bubble: of_bubble, Tunnel: of_tunnel}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", BY_HAND)
 def test_features_and_their_derivatives(made):
     family, (low, high) = made(), next(iter(made.parameters.ranges.values()))
@@ -63,6 +64,7 @@ def test_features_and_their_derivatives(made):
     )
 
 
+@pytest.mark.slow
 def test_features_repeat_with_the_period():
     domain, lam = Tunnel().domain, jnp.array([[0.45]])
     at = jnp.array([[[0.3, 0.2], [2.3, 0.2], [-1.7, 0.2]]])
@@ -118,6 +120,7 @@ def test_fast_sees_holes_and_the_paper_does_not():
     assert not lc.protocol.paper(FourHoles()).network.sees_holes
 
 
+@pytest.mark.slow
 def test_holes_survive_saving(tmp_path):
     family, network = Tunnel(), MLP((4,), holes=True)
     protocol = replace(lc.protocol.fast(family, steps=1), network=network)

@@ -133,6 +133,7 @@ def test_two_coefficients_are_below_the_tolerance_everywhere(spiral):
         assert error_at(spiral, lam) < 1e-8
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_verdict_that_is_near_the_truth(spiral, run):
     verdict = spiral.verdict
     assert verdict.solved
@@ -142,6 +143,7 @@ def test_it_ends_with_a_verdict_that_is_near_the_truth(spiral, run):
     assert read_json(run / "result.json")["verdict"]["solved"]
 
 
+@pytest.mark.slow
 def test_it_is_judged_between_its_nodes(spiral):
     """At nodes, such as the corners of the prior, nothing is missing whatever the polynomial."""
     with double():
@@ -219,6 +221,7 @@ def test_a_shape_that_stays():
         assert error_at(solution, np.array([k])) < 1e-7
 
 
+@pytest.mark.slow
 def test_coefficients_that_are_held(spiral):
     protocol = lc.protocol.interpolant(FastSpiral(), at={"b": 0.3}, tolerance=1e-6)
     solution = lc.train(FastSpiral(), protocol, progress=False, report=False)

@@ -397,6 +397,7 @@ def test_a_coefficient_without_effect(sigma):
     assert "± ∞" in str(found)
 
 
+@pytest.mark.slow
 def test_coefficients_that_only_count_together():
     found = known(Product).fit({"t": T, "u": noisy(np.exp(-2.1 * T))})
     assert doubts(found, "a and b apart", "change together")
@@ -579,6 +580,7 @@ def infer(home, data, *options, code=0):
     return done
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table(home):
     shown = infer(home, "data.csv").stdout
     for words in ("value ± standard error", "[0.5, 2]", "[-1, 1]", "sigma", "14 observations"):
@@ -609,6 +611,7 @@ def test_the_command_draws(home, tmp_path, options):
     assert "picture" in shown
 
 
+@pytest.mark.slow
 def test_a_coordinate_may_be_given_for_all(home):
     (home / "one.csv").write_text("u\n0.55\n0.56\n")
     found = json.loads(infer(home, "one.csv", "--json", "--at", "t=0.5,m=0").stdout)

@@ -129,6 +129,7 @@ def test_derivatives_agree_with_nested_autodiff(case):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["concat-sine", "periodic", "everything"])
 def test_second_derivatives_agree_with_finite_differences(case):
     attributes, network, _ = CASES[case]

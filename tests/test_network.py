@@ -62,6 +62,7 @@ def test_modulation_starts_as_the_identity(film):
         np.testing.assert_array_equal(beta, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("film", [FiLM(hidden=3), FiLM(degree=3)])
 def test_at_the_start_film_ignores_lambda_and_concat_does_not(film):
     family = Coupled()
@@ -182,6 +183,7 @@ def test_chebyshev_generator_is_linear_in_its_features():
 # -- Roles and mechanisms ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", MECHANISMS)
 @pytest.mark.parametrize("second", [FiLM(hidden=2), Concat()])
 def test_every_mix_of_roles_and_mechanisms(first, second):
@@ -294,6 +296,7 @@ def test_only_the_dtype_of_the_problem_occurs(make, dtype):
     assert found == {np.dtype(dtype)}
 
 
+@pytest.mark.slow
 def test_single_precision_rows_are_those_of_double_precision():
     family = Ring()
     problem = Problem(family, SMALL, jnp.float64)

@@ -392,6 +392,7 @@ def test_files_for_paraview_and_netcdf_read_back(tmp_path):
 # The benchmark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(shapes.FAMILIES) - set(ON_SHAPES)))
 def test_solutions_of_the_benchmark_solve_their_pages(name):
     """The closed form leaves nothing in any term, at random points of the shape."""

@@ -320,6 +320,7 @@ def test_cole_hopf_sums_agree_with_quadrature_and_radau():
     np.testing.assert_allclose(heat_kernel.solve(initial, times), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "speed"), [(63, 1.0), (64, 5.0)])
 def test_cole_hopf_sums_for_other_grids_speeds_and_shapes(count, speed):
     """Waves that run around the circle, and no symmetry."""

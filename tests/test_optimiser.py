@@ -372,7 +372,7 @@ def test_what_cannot_be_compared_is_named():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_smoke_lowers_the_loss_of_every_family(name):
     protocol = lc.protocol.smoke(FAMILIES[name]())
-    solution = lc.train(FAMILIES[name](), protocol, seed=0, progress=False)
+    solution = lc.train(FAMILIES[name](), protocol, seed=0, progress=False, report=False)
     family = solution.family  # as it was trained
     setup = make_setup(family, protocol)
     # What training started from: the trainer draws it from the seed's key.

@@ -95,6 +95,7 @@ def test_observations_are_relative_to_the_size_of_the_solution(solved):
         assert np.ptp(weighted) < 0.5 * np.max(weighted)
 
 
+@pytest.mark.slow
 def test_rows_of_the_joined_family_follow_the_layer(solved):
     family = Layer()
     joined = solved.joined(family, 5, 16)
@@ -140,6 +141,7 @@ def test_what_is_not_resolved_is_left_out():
 # -- What they choose ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_layers_get_units_that_saturate_and_go_with_powers():
     choice = chosen(Layer(), size_of(Layer()), 1e-6, 60.0)
     assert choice.activation == "tanh"

@@ -20,7 +20,7 @@ from lcpinn import cli, plot
 from lcpinn.families import Burgers, Helmholtz
 from lcpinn.optimiser import Restarts
 from lcpinn.plot import loss
-from lcpinn.plot.style import linear_scale, log_scale, number, setting, size_of, symbol
+from lcpinn.plot.style import STYLE, linear_scale, log_scale, number, setting, size_of, symbol
 from lcpinn.plot.values import choose, planes
 from lcpinn.rows import Problem
 
@@ -74,6 +74,12 @@ FAMILIES = {
 @pytest.fixture(scope="module")
 def solutions():
     return {name: untrained(family) for name, family in FAMILIES.items()}
+
+
+@pytest.fixture(autouse=True)
+def _coarse(monkeypatch):
+    """What is on a picture does not depend on its pixels."""
+    monkeypatch.setitem(STYLE, "savefig.dpi", 60)
 
 
 def axes_of(figure):

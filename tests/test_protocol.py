@@ -216,6 +216,7 @@ def test_what_a_method_is():
     assert by_name("lc-pinn", helmholtz) == by_name("paper", helmholtz)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_a_protocol_is_plain_data_and_says_what_it_trains(name, family):
     made, family = made_for(name, family), family_of(family)

@@ -83,6 +83,7 @@ def test_three_coordinates():
     assert true_error(solved) < 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [1.0, 0.03, 1e-3])
 def test_layers_are_resolved(nu):
     solved = lc.solve(BoundaryLayer(), nu=nu)
@@ -258,7 +259,7 @@ def test_a_thousand_functions_keep_their_accuracy():
 @pytest.fixture(scope="module")
 def trained():
     family = FAMILIES["helmholtz-1d"]()
-    return lc.train(family, lc.protocol.smoke(family), progress=False)
+    return lc.train(family, lc.protocol.smoke(family), progress=False, report=False)
 
 
 @pytest.mark.slow

@@ -15,18 +15,19 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from test_protocol import PAIRS as APPLICABLE
 from toy import of_kind
 from typer.testing import CliRunner
 
 import lcpinn as lc
 from lcpinn.cli import app
 from lcpinn.compilation import compiling_quickly
-from lcpinn.families import FAMILIES, BuckleyLeverett
+from lcpinn.families import FAMILIES, BuckleyLeverett, built
 from lcpinn.files import read_arrays
 from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform
-from lcpinn.protocol import PROTOCOLS, example, reason_against
+from lcpinn.protocol import example
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.rundir import RunDirectory
 from lcpinn.spec import to_plain
@@ -116,6 +117,7 @@ def every_run(budget):
     return needed(EXPERIMENTS.values(), budget)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_every_run_can_be_built(budget, monkeypatch):
     """Its family and its protocol, at every budget."""
@@ -312,18 +314,15 @@ def test_every_change_of_a_run_changes_it():
 
 # -- Shrinking -----------------------------------------------------------------------------------
 
-PAIRS = [
-    (protocol, family)
-    for protocol in PROTOCOLS
-    for family in FAMILIES
-    if reason_against(protocol, FAMILIES[family]()) is None
-]
+
+PAIRS = [*APPLICABLE, *(("lc-pinn", family) for family in FAMILIES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "family"), PAIRS)
 def test_shrunk_protocols_keep_their_parts(protocol, family):
     """That each of them trains is in test_protocol.py."""
-    made = FAMILIES[family]()
+    made = built(family)
     whole = example(protocol, made)
     small = shrunk(whole)
     assert [type(p) for p in small.phases] == [type(p) for p in whole.phases]

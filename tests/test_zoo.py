@@ -138,8 +138,11 @@ def test_the_enzyme_by_an_implicit_method(e):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ZOO)
-def test_check_finds_every_page_ready(name):
+def test_check_finds_every_page_ready(name, examined):
     assert [finding for finding in check(ZOO[name]()) if not finding.ok] == []
+    (known,) = examined
+    assert known.is_determined, known.reason
+    assert known.levels == ()
 
 
 # -- Where errors are measured ---------------------------------------------------------------------

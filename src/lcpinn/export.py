@@ -28,8 +28,7 @@ from lcpinn.fields import to_netcdf, to_vtu
 from lcpinn.files import flatten, write_atomically
 from lcpinn.network.contract import ArrayLayout
 from lcpinn.precision import double
-from lcpinn.shape import Box
-from lcpinn.shape.holes import SCALE, by_kind, moving_holes
+from lcpinn.shape.holes import SCALE, by_kind, visible_holes
 
 if TYPE_CHECKING:
     from lcpinn.solution import Solution
@@ -116,9 +115,7 @@ def describe(solution: Solution) -> dict[str, Any]:
 
 def _holes(solution: Solution) -> list[dict[str, Any]]:
     """The holes that the network sees, in the order of its features: kind by kind."""
-    domain, network = solution.family.domain, solution.protocol.network
-    seen = network.sees_holes and solution.family.features is None
-    if not seen or isinstance(domain, Box):
+    if not solution.protocol.network.sees_holes:
         return []
     return [
         {
@@ -128,7 +125,7 @@ def _holes(solution: Solution) -> list[dict[str, Any]]:
             "radii": [hole.radius.to_json() for hole in same],
             "scale": SCALE,
         }
-        for same in by_kind(moving_holes(domain))
+        for same in by_kind(visible_holes(solution.family))
     ]
 
 

@@ -25,7 +25,7 @@ from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, expand
 from lcpinn.network.contract import Lambda, Network, Params
 from lcpinn.sampling import Batch, Points
-from lcpinn.shape.holes import Features, hole_features
+from lcpinn.shape.holes import Features, hole_features, visible_holes
 from lcpinn.term import Term
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
@@ -263,8 +263,8 @@ class Problem:
 
     @cached_property
     def _of_holes(self) -> Features | None:
-        """What the network sees of holes, unless the family says itself what it sees."""
-        seen = self.network.sees_holes and self.family.features is None
+        """What the network sees of holes, if it is to see any."""
+        seen = self.network.sees_holes and visible_holes(self.family)
         return hole_features(self.family.domain) if seen else None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def usable_cores() -> int:
@@ -21,4 +23,12 @@ def blas_threads(num: int | None = None) -> AbstractContextManager[Any]:
     Their threads wait for each other by spinning: on a machine where anything else runs, a QR with
     as many threads as cores takes far longer than one with a single thread.
     """
-    return threadpool_limits(num or max(1, usable_cores() // 2), user_api="blas")
+    limits = num or max(1, usable_cores() // 2)
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=limits, user_api="blas")
+
+
+@functools.cache
+def _libraries(scipy: bool) -> ThreadpoolController:
+    """NumPy's BLAS and, once it is loaded, SciPy's own: looking for them takes a while."""
+    del scipy
+    return ThreadpoolController()

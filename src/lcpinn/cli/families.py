@@ -34,11 +34,11 @@ def families(
     lcpinn families --protocols               which method applies where
     lcpinn families helmholtz-1d --protocols  what each gets: network, points...
     """
-    from lcpinn.families import BUILT_IN
+    from lcpinn.families import BUILT_IN, built
 
     with blaming(family):
         if family is None:
-            known = {name: make() for name, make in BUILT_IN.items()}
+            known = {name: built(name) for name in BUILT_IN}
         else:
             page = find_family(family)
             known = {page.name: page}

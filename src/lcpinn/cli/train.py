@@ -129,7 +129,10 @@ def train(
     lcpinn train helmholtz-3d --distributed              srun: one for each node
     """
     asked = _Asked(family, protocol, at or [], seed, steps, seconds, tolerance, out, devices)
-    options = {"resume": resume, "checkpoint_every": checkpoint_every}
+    options = {
+        "resume": resume, "overwrite": overwrite, "checkpoint_every": checkpoint_every,
+        "progress": not quiet, "devices": devices,
+    }  # fmt: skip
     with ending_at_once(), blaming(family):
         if distributed or (coordinator, processes, process) != (None, None, None):
             from lcpinn.devices import join_processes
@@ -139,9 +142,9 @@ def train(
         if len(asked.at) > 1:
             if tolerance is not None:
                 raise LcpinnError("--tolerance is for one training; give one --at")
-            _train_batch(page, asked, overwrite, quiet, as_json, options)
+            _train_batch(page, asked, options, as_json)
         else:
-            _train_one(page, asked, overwrite, quiet, as_json, options)
+            _train_one(page, asked, options, as_json)
 
 
 class _Asked(NamedTuple):
@@ -208,14 +211,7 @@ def ending_at_once() -> Iterator[None]:
         os._exit(code)
 
 
-def _train_one(
-    family: Family,
-    asked: _Asked,
-    overwrite: bool,
-    quiet: bool,
-    as_json: bool,
-    options: Mapping[str, Any],
-) -> None:
+def _train_one(family: Family, asked: _Asked, options: Mapping[str, Any], as_json: bool) -> None:
     from lcpinn.devices import is_first
     from lcpinn.rundir import OURS as RUN_FILES
     from lcpinn.study.paper import paper_row
@@ -223,14 +219,13 @@ def _train_one(
     chosen = asked.make(family, *asked.settings())
     names = (family.name, chosen.name, chosen.setting, f"seed{asked.seed}")
     out = asked.out or Path("runs") / "-".join(filter(None, names))
-    if not quiet and is_first():
+    if options["progress"] and is_first():
         _introduce(family, str(chosen), asked.seed, as_json)
     try:
-        run = {"seed": asked.seed, "out": out, "progress": not quiet, "overwrite": overwrite}
-        run["devices"] = asked.devices
+        run: dict[str, Any] = {"seed": asked.seed, "out": out, "tolerance": asked.tolerance}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotSolvedWarning)  # the verdict is printed below
-            solution = lc.train(family, chosen, tolerance=asked.tolerance, **run, **options)
+            solution = lc.train(family, chosen, **run, **options)
     except KeyboardInterrupt:
         begins = "" if (out / "checkpoint.safetensors").exists() else " (it had no checkpoint yet)"
         fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)
@@ -243,7 +238,7 @@ def _train_one(
         print_json({**result, "paper": paper, "files": files})
     else:
         console = stdout()
-        show_result(console, solution, result, told=not quiet)
+        show_result(console, solution, result, told=options["progress"])
         tables.fact(console, "files", f"{out}/: {', '.join(Path(f).name for f in files)}")
         if chosen.judged and not solution.verdict.solved:
             _show_advice(console, asked, solution, out)
@@ -254,25 +249,16 @@ def _train_one(
         raise typer.Exit(1)
 
 
-def _train_batch(
-    family: Family,
-    asked: _Asked,
-    overwrite: bool,
-    quiet: bool,
-    as_json: bool,
-    options: Mapping[str, Any],
-) -> None:
+def _train_batch(family: Family, asked: _Asked, options: Mapping[str, Any], as_json: bool) -> None:
     from lcpinn.retraining import member_name
 
     settings = asked.settings()
     chosen = asked.make(family, settings[0])
     out = asked.out or Path("runs") / f"{family.name}-{chosen.name}"
-    if not quiet:
+    if options["progress"]:
         _introduce(family, f"{len(settings)} settings, first {chosen}", asked.seed, as_json)
     try:
-        run = {"out": out, "overwrite": overwrite, "progress": not quiet}
-        run["devices"] = asked.devices
-        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), **run, **options)
+        solutions = lc.retrain(family, asked.make, settings, (asked.seed,), out=out, **options)
     except KeyboardInterrupt:
         begins = "" if list(out.glob("batch-*.safetensors")) else " (it had no checkpoint yet)"
         fail(f"interrupted{begins}; go on with: {asked.again(out, '--resume')}", 130)

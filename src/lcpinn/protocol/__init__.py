@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
@@ -87,8 +88,26 @@ def takes(name: str, option: str) -> bool:
     return option in inspect.signature(PROTOCOLS[name]).parameters
 
 
+# To make one may take a trial of seconds, and whether it can be made is asked many times: of each
+# family, by the name of the protocol, what was made or why it cannot be.
+_examples: WeakKeyDictionary[Family, dict[str, Protocol | str]] = WeakKeyDictionary()
+
+
 def example(name: str, family: Family) -> Protocol:
     """The protocol for a family, with its coefficients at their middle where it needs a setting."""
+    known = _examples.setdefault(family, {})
+    if name not in known:
+        try:
+            known[name] = _at_the_middle(name, family)
+        except LcpinnError as error:
+            known[name] = str(error)
+    made = known[name]
+    if isinstance(made, str):
+        raise LcpinnError(made)
+    return made
+
+
+def _at_the_middle(name: str, family: Family) -> Protocol:
     try:
         return by_name(name, family)
     except LcpinnError:

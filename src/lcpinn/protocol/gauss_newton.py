@@ -13,7 +13,7 @@ from lcpinn.protocol.sizes import size_of
 from lcpinn.protocol.trial import can_be_tried, tried
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
-from lcpinn.shape.holes import hole_features
+from lcpinn.shape.holes import visible_holes
 from lcpinn.verdict import check_tolerance
 from lcpinn.weighting import Conditional, Fixed
 
@@ -82,7 +82,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
-    holes = family.features is None and hole_features(family.domain) is not None
+    holes = bool(visible_holes(family))
     # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
     slow = choice.activation == "sine" and family.domain.periodic
     return MLP(

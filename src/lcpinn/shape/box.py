@@ -293,7 +293,9 @@ class Box(Shape):
         if face is None:
             return points
         face = as_face(face)
-        return xp.insert(points, self.names.index(face.name), face.value, axis=1)
+        at = self.names.index(face.name)
+        column = xp.full((len(points), 1), face.value, points.dtype)
+        return xp.concatenate([points[:, :at], column, points[:, at:]], axis=1)
 
     def _counts(
         self, num: int | Mapping[str, int], free: tuple[Coordinate, ...]

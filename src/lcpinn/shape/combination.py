@@ -24,8 +24,8 @@ class Combination(Shape):
 
     @property
     def names(self) -> tuple[str, ...]:
-        wide = self.left if self.left.dim >= self.right.dim else self.right
-        return wide.names
+        left, right = self.left.names, self.right.names  # each once: many shapes may be nested
+        return left if len(left) >= len(right) else right
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:

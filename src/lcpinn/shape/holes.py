@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +36,9 @@ from lcpinn.shape.box import Box
 from lcpinn.shape.combination import Difference, Union
 from lcpinn.shape.quantity import Named, Quantity
 from lcpinn.shape.region import Region
+
+if TYPE_CHECKING:
+    from lcpinn.family import Family
 
 CANDIDATES = 512  # points among which the middle of a hole is looked for
 
@@ -169,6 +172,14 @@ def _moving(region: Region, shape: Shape) -> MovingHole | None:
 
 
 # -- What a network sees of them -------------------------------------------------------------------
+
+
+def visible_holes(family: Family) -> tuple[MovingHole, ...]:
+    """The holes that a network can see; none where the family says itself what it sees."""
+    domain = family.domain
+    if family.features is not None or isinstance(domain, Box):
+        return ()
+    return moving_holes(domain)
 
 
 def hole_features(domain: Box | Region) -> Features | None:
