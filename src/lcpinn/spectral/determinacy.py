@@ -29,15 +29,17 @@ from lcpinn.jet import Orders
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis, too_many_holes
+from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
+from lcpinn.spectral.frame import Basis, affordable, too_many_holes
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import faces_of, outflow_sides
 from lcpinn.threads import blas_threads
 
-SIZES = {1: (128, 96), 2: (20, 18), 3: (9, 7)}
+SIZES = {1: (128, 96), 2: (20, 18), 3: (9, 7), 4: (9, 8)}
+FRAMES = SIZES | {3: (11, 9)}  # of regions that are no boxes
 MOST_UNKNOWNS = 800  # of all outputs: fewer functions a coordinate where there are many outputs
+MOST_UNKNOWNS_IN_FRAME = 1200  # with those of holes
 SETTINGS = {1: 3}  # values of lambda that are tried; two in more coordinates
 UNSEEN = 1e-9  # a singular value, beside the largest, of what no row sees
 CLEAR = 1e-7  # a reciprocal condition number with which there is no such value
@@ -232,10 +234,16 @@ class _Examination:
         )
 
     def expansions(self, setting: np.ndarray) -> list[Expansion]:
-        dim, outputs = self.family.domain.dim, len(self.family.outputs)
-        most = int((MOST_UNKNOWNS / outputs) ** (1 / dim))
-        sizes = [min(num, most - 2 * i) for i, num in enumerate(SIZES[dim])]
-        return [Expansion(self.terms, (num,) * dim, setting) for num in sizes]
+        domain, outputs = self.family.domain, len(self.family.outputs)
+        if not uses_grids(domain):
+            most = MOST_UNKNOWNS_IN_FRAME / outputs
+            wanted = [(num,) * domain.dim for num in FRAMES[domain.dim]]
+            first = affordable(domain, wanted[0], most, setting)
+            fewer = [max(2, num - (wanted[0][0] - wanted[1][0])) for num in first]
+            return [Expansion(self.terms, sizes, setting) for sizes in (first, fewer)]
+        most = int((MOST_UNKNOWNS / outputs) ** (1 / domain.dim))
+        sizes = [min(num, most - 2 * i) for i, num in enumerate(SIZES[domain.dim])]
+        return [Expansion(self.terms, (num,) * domain.dim, setting) for num in sizes]
 
     @cached_property
     def _guess(self) -> np.ndarray:
@@ -282,9 +290,8 @@ class _Examination:
     def _levels(self, space: NullSpace) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Outputs of which nothing is free but a level, constant along some coordinates or all."""
         names, dim = self.family.domain.names, self.family.domain.dim
-        if not isinstance(self.family.domain, Box):
+        if not isinstance(space.basis, TensorBasis) or not isinstance(self.family.domain, Box):
             return self._levels_on_region(space)
-        assert isinstance(space.basis, TensorBasis)
         tensor = space.coefficients.reshape(-1, len(self.family.outputs), *space.basis.shape)
         spatial = [i for i in range(dim) if names[i] != "t"]
         along_choices = [tuple(range(dim)), tuple(spatial)]
@@ -379,7 +386,7 @@ class _Examination:
     def _contradiction(self, outflow: str) -> Determinacy:
         """Whether least squares leaves the same share of the residual in both sizes, resolved."""
         known = Determinacy(outflow=outflow)
-        on_box = isinstance(self.family.domain, Box)  # a frame does not tell a corner's singularity
+        on_box = uses_grids(self.family.domain)  # a frame does not tell a corner's singularity
         if not (self.family.is_linear() and on_box) or self.data is not None:
             return known
         named: set[str] = set()
