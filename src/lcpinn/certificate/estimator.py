@@ -290,15 +290,9 @@ class Estimator:
             d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
-                most = BETWEEN if expansion.on_box else FRAME_BETWEEN[len(sizes)]
-                if expansion.remaining_share_between(at, coefficients) > allowance * most:
-                    return refused("between its points it is not resolved")
                 least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
-                if (
-                    not expansion.on_box
-                    and (expansion.remaining_share_on_rims(at, coefficients, least)) > ON_RIMS
-                ):
-                    return refused("between its points on the boundary it is not resolved")
+                if reason := _left_between(expansion, at, coefficients, least, allowance):
+                    return refused(reason)
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
                 return Attempt(correction, sizes, coefficients, expansion.basis, share)
@@ -367,6 +361,22 @@ def _grown(attempt: Attempt) -> tuple[int, ...] | None:
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
     return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+
+
+def _left_between(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, least: float,
+    allowance: float,
+) -> str:  # fmt: skip
+    """Where too much is left between the points, in words; nothing where it is not."""
+    most = BETWEEN if expansion.on_box else FRAME_BETWEEN[len(expansion.sizes)]
+    if expansion.remaining_share_between(at, coefficients) > allowance * most:
+        return "between its points it is not resolved"
+    if expansion.on_box:
+        return ""
+    on_rims = expansion.remaining_share_on_rims(at, coefficients, least)
+    if on_rims > allowance * ON_RIMS:
+        return "between its points on the boundary it is not resolved"
+    return ""
 
 
 def _why_not(attempt: Attempt) -> str:
