@@ -331,17 +331,57 @@ def test_four_coordinates_of_a_box_are_judged():
         assert found.error == pytest.approx(expected, rel=0.05)
 
 
-class Unstarted(lc.Family):
-    """The same without its initial condition."""
+def without(make, name):
+    """The same page without one of its terms."""
+    kept = {k: v for k, v in vars(make).items() if k != name and not k.startswith("__")}
+    return type(make.__name__ + "Without" + name.title(), (lc.Family,), kept)()
 
-    domain = Tesseract.domain
-    equation, faces, exact = Tesseract.equation, Tesseract.faces, Tesseract.exact
+
+OPEN = [
+    (Tesseract, "start"), (Meteor, "start"), (Meteor, "cold"), (Washer, "start"), (Washer, "rims"),
+    (Shell, "hot"), (Shell, "losing"),
+]  # fmt: skip
 
 
-def test_four_coordinates_without_an_initial_condition_get_a_reason():
-    known = determinacy(Unstarted(), observations=False)
+@pytest.mark.parametrize(("make", "name"), OPEN, ids=lambda v: getattr(v, "__name__", v))
+def test_many_coordinates_without_a_condition_get_a_reason(make, name):
+    known = determinacy(without(make, name), observations=False)
     assert "does not determine u" in known.reason
-    assert "t = 0" in known.hint
+    if make is Tesseract:
+        assert "t = 0" in known.hint
+
+
+@pytest.mark.parametrize("make", [Tesseract, Meteor, Washer, Shell, Bore])
+def test_many_coordinates_with_all_conditions_are_not_accused(make):
+    assert determinacy(make(), observations=False).reason == ""
+
+
+class Stirred(lc.Family):
+    """∇p = (t, 0, 0) in a ball: p has a level at every time."""
+
+    domain = lc.Box(t=(0, 1)) * lc.Ball(x=0.0, y=0.0, z=0.0, radius=1.0)
+    outputs = ("p",)
+
+    @lc.interior
+    def gradient(self, p_x, p_y, p_z, t):
+        return p_x - t, p_y, p_z
+
+    def exact(self, t, x, y, z):
+        return t * x
+
+
+def test_a_level_at_every_time_is_left_out_of_the_estimate():
+    family = Stirred()
+    known = determinacy(family, observations=False)
+    assert known.levels == (("p", ("x", "y", "z")),)
+    error = lambda p: jnp.sin(3 * p[0]) + 0.1 * p[2] ** 2
+    found = spoilt(family, error)(1e-3, np.zeros(0))
+    assert found.reason == ""
+    points = family.domain.sobol(4096, 99)
+    size = lambda v: np.sqrt(np.mean(v**2))
+    y = points[:, 2]
+    expected = 1e-3 * size(0.1 * (y**2 - np.mean(y**2))) / size(points[:, 0] * points[:, 1])
+    assert found.error == pytest.approx(expected, rel=0.1)
 
 
 def test_products_of_limited_degree_are_those_of_the_tensor():

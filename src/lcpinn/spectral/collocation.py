@@ -128,7 +128,7 @@ class ScatteredPoints:
                 "ncso,snb->ncob", slopes[piece][:, :, wanted], self._some(piece, wanted),
                 optimize=True,
             )  # fmt: skip
-        return total.reshape(n * c, -1)
+        return total.reshape(n * c, o * self.basis.size)
 
     def _some(self, piece: slice, wanted: np.ndarray) -> np.ndarray:
         if self._table is None:

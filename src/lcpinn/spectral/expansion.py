@@ -176,7 +176,8 @@ class Expansion:
     def without_level(self, values: np.ndarray, output: int, along: Sequence[int]) -> np.ndarray:
         """Values at the points inside, one output less its mean along some coordinates."""
         if not isinstance(self.inside, TensorGrid):
-            level = np.eye(values.shape[1])[output] * (self.mass @ values[:, output])
+            level = np.zeros_like(values)
+            level[:, output] = self._level(values[:, output], along)
             return values - level
         tensor = values[:, output].reshape(self.inside.counts)
         mean = tensor
@@ -185,6 +186,18 @@ class Expansion:
         changed = values.copy()
         changed[:, output] = (tensor - mean).ravel()
         return changed
+
+    def _level(self, values: np.ndarray, along: Sequence[int]) -> np.ndarray:
+        """What scattered values (n,) have of functions that depend on the other coordinates alone.
+
+        Those of one coordinate after the other: there is hardly ever more than time.
+        """
+        points, tables = self.inside.points, [np.ones((len(values), 1))]
+        for i, axis in enumerate(self.basis.axes):
+            if i not in along:
+                tables.append(axis.values(points[:, i], 0)[:, 1:])
+        table = np.concatenate(tables, axis=1)
+        return table @ np.linalg.lstsq(table, values, rcond=None)[0]
 
     def mean_square(self, values: np.ndarray) -> np.ndarray:
         """Of values at the points inside, over the domain, for each output."""
