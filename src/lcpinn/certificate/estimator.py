@@ -44,7 +44,8 @@ FRAME_GROWTHS = {1: 1, 2: 3, 3: 1, 4: 0}
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 LESS = 0.55  # of that, for the coarse one, with many outputs
-FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out
+FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out: at first, and grown
+FIRST_IN_FRAME = {1: 4000, 2: 4000, 3: 3200, 4: 2400}
 MOST_IN_FRAME = {1: 2000, 2: 2000, 3: 3200, 4: 2400}
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
 BETWEEN = 0.5  # the share that may be left between the points
@@ -222,11 +223,7 @@ class Estimator:
         norms of what they find agree.
         """
         domain, dim, outputs = self.family.domain, self.family.domain.dim, len(self.family.outputs)
-        most = MOST_IN_FRAME[dim] / outputs
-        fine, coarse = ((num,) * dim for num in FRAMES[dim])
-        if functions_on(domain, fine, at.parameters).size > most:
-            fine = affordable(domain, fine, most, at.parameters)
-            coarse = affordable(domain, fine, LESS * most, at.parameters)
+        most, fine, coarse = MOST_IN_FRAME[dim] / outputs, *self._first_frames(at)
         attempt, before = self._attempt(fine, at), None
         growths = min(growths, FRAME_GROWTHS[dim])
         for grown in range(1 + growths):
@@ -236,7 +233,9 @@ class Estimator:
                 if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
                     return attempt.correction
             sizes = tuple(int(np.ceil(FRAME_GROWTH * num)) for num in attempt.sizes)
-            if grown == growths or functions_on(domain, sizes, at.parameters).size > most:
+            if grown == growths or not attempt.coefficients.any():
+                break
+            if functions_on(domain, sizes, at.parameters).size > most:
                 break
             before, attempt = attempt, self._attempt(sizes, at)
         reason = _why_not(attempt)
@@ -245,6 +244,17 @@ class Estimator:
         ):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
+
+    def _first_frames(self, at: Linearisation) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of two frames to begin with, smaller ones where there are many outputs."""
+        domain, dim = self.family.domain, self.family.domain.dim
+        most = FIRST_IN_FRAME[dim] / len(self.family.outputs)
+        fine, coarse = ((num,) * dim for num in FRAMES[dim])
+        if functions_on(domain, fine, at.parameters).size > most:
+            fine = affordable(domain, fine, most, at.parameters)
+            fewer = tuple(num - 1 for num in fine)
+            coarse = affordable(domain, fewer, LESS * most, at.parameters)
+        return fine, coarse
 
     def _distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
         """Of two corrections over the domain, beside the first; the worst output counts."""

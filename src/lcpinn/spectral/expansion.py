@@ -190,7 +190,7 @@ class Expansion:
     def _level(self, values: np.ndarray, along: Sequence[int]) -> np.ndarray:
         """What scattered values (n,) have of functions that depend on the other coordinates alone.
 
-        Those of one coordinate after the other: there is hardly ever more than time.
+        A sum of functions of one coordinate each: of time, as a rule.
         """
         points, tables = self.inside.points, [np.ones((len(values), 1))]
         for i, axis in enumerate(self.basis.axes):
