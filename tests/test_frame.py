@@ -293,6 +293,7 @@ def test_what_a_network_leaves_is_estimated_in_three_and_four_coordinates(make, 
     assert found.error == pytest.approx(error, rel=0.3)
 
 
+@pytest.mark.slow
 def test_what_three_coordinates_do_not_resolve_gets_no_number():
     estimator, _ = sines_for(Shell(), np.array([0.3]), 12.0)
     found = estimator(None, np.array([0.3]))
@@ -343,6 +344,7 @@ OPEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "name"), OPEN, ids=lambda v: getattr(v, "__name__", v))
 def test_many_coordinates_without_a_condition_get_a_reason(make, name):
     known = determinacy(without(make, name), observations=False)
@@ -351,29 +353,31 @@ def test_many_coordinates_without_a_condition_get_a_reason(make, name):
         assert "t = 0" in known.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Tesseract, Meteor, Washer, Shell, Bore])
 def test_many_coordinates_with_all_conditions_are_not_accused(make):
     assert determinacy(make(), observations=False).reason == ""
 
 
 class Stirred(lc.Family):
-    """∇p = (t, 0, 0) in a ball: p has a level at every time."""
+    """∇p = (t, 0) in a disc: p has a level at every time."""
 
-    domain = lc.Box(t=(0, 1)) * lc.Ball(x=0.0, y=0.0, z=0.0, radius=1.0)
+    domain = lc.Box(t=(0, 1)) * lc.Ball(x=0.0, y=0.0, radius=1.0)
     outputs = ("p",)
 
     @lc.interior
-    def gradient(self, p_x, p_y, p_z, t):
-        return p_x - t, p_y, p_z
+    def gradient(self, p_x, p_y, t):
+        return p_x - t, p_y
 
-    def exact(self, t, x, y, z):
+    def exact(self, t, x, y):
         return t * x
 
 
+@pytest.mark.slow
 def test_a_level_at_every_time_is_left_out_of_the_estimate():
     family = Stirred()
     known = determinacy(family, observations=False)
-    assert known.levels == (("p", ("x", "y", "z")),)
+    assert known.levels == (("p", ("x", "y")),)
     error = lambda p: jnp.sin(3 * p[0]) + 0.1 * p[2] ** 2
     found = spoilt(family, error)(1e-3, np.zeros(0))
     assert found.reason == ""

@@ -104,7 +104,9 @@ def regularised(blocks: Sequence[LinearisedRows]) -> LeastSquares:
     assert isinstance(normal, np.ndarray)
     column = np.sqrt(np.diag(normal))
     column = np.where(column > 0, column, 1)
-    factor = _factorised(normal / column / column[:, None])
+    normal = normal / column / column[:, None]
+    np.fill_diagonal(normal, 1.0)  # of functions that no row sees, too
+    factor = _factorised(normal)
     coefficients, rest = np.zeros(len(column)), targets
     for _ in range(SWEEPS):
         gradient = sum(matrix.T @ part for matrix, part in zip(matrices, rest, strict=True))
