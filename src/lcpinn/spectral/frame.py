@@ -90,7 +90,9 @@ class Frame:
         used = share < 1 - 1e-12
         mode, others = mode[used], [k[used] for k in others]
         names = [(modes.names[i], *ks) for i, *ks in zip(mode, *others, strict=True)]
-        return Products(mode, others, names, share[used] >= 1 - 1 / tail_length(min(counts)))
+        fewest = min(counts)
+        last = share[used] >= 1 - tail_length(fewest) / fewest
+        return Products(mode, others, names, last)
 
     @cached_property
     def size(self) -> int:
