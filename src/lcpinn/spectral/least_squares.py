@@ -18,11 +18,11 @@ import numpy as np
 import scipy
 
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid, apply_axes
+from lcpinn.spectral.regularisation import iterated_tikhonov
 
 DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
 FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
 LARGE = 700  # functions of a frame, above which a factorisation with pivoting takes too long
-SWEEPS = 4  # of a regularised solution, each of which makes up for what the last one left
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
@@ -93,27 +93,14 @@ def dense(blocks: Sequence[LinearisedRows], cutoff: float | None = None) -> Leas
 
 
 def regularised(blocks: Sequence[LinearisedRows]) -> LeastSquares:
-    """Rows and columns of norm one, by Cholesky's factor of the normal matrix with a small shift.
-
-    Singular directions of a frame below 1e-7 are damped, not cut off; sweeps of refinement
-    (iterated Tikhonov regularisation) bring those back that can be had. It takes a small part of
-    the time of a factorisation with pivoting.
-    """
+    """Rows and columns of norm one, by a normal matrix with a small shift (regularisation.py)."""
     matrices, targets = equilibrated(blocks)
-    normal = sum(matrix.T @ matrix for matrix in matrices)
-    assert isinstance(normal, np.ndarray)
-    column = np.sqrt(np.diag(normal))
-    column = np.where(column > 0, column, 1)
-    normal = normal / column / column[:, None]
-    np.fill_diagonal(normal, 1.0)  # of functions that no row sees, too
-    factor = _factorised(normal)
-    coefficients, rest = np.zeros(len(column)), targets
-    for _ in range(SWEEPS):
-        gradient = sum(matrix.T @ part for matrix, part in zip(matrices, rest, strict=True))
-        step = scipy.linalg.cho_solve(factor, gradient / column, check_finite=False)
-        coefficients = coefficients + step / column
-        rest = [b - a @ coefficients for a, b in zip(matrices, targets, strict=True)]
-    return LeastSquares(coefficients, _norms(rest), _norms(targets))
+    try:
+        coefficients = iterated_tikhonov(matrices, targets)
+    except np.linalg.LinAlgError:
+        raise NotSolvable from None
+    remaining = [a @ coefficients - b for a, b in zip(matrices, targets, strict=True)]
+    return LeastSquares(coefficients, _norms(remaining), _norms(targets))
 
 
 def least_squares(
