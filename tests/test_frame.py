@@ -432,8 +432,8 @@ def test_a_shifted_normal_matrix_finds_what_a_factorisation_with_pivoting_does()
     expansion = Expansion(at.terms, (9, 9, 9), at.parameters)
     rows = expansion.rows(at, expansion.zero, expansion.base(at))
     fast, slow = regularised(rows), dense(rows, 1e-13)
-    values = [expansion.values(s.coefficients[None]) for s in (fast, slow)]
-    np.testing.assert_allclose(*values, atol=1e-3 * np.abs(values[1]).max())
+    one, other = (expansion.values(s.coefficients[None]) for s in (fast, slow))
+    np.testing.assert_allclose(one, other, atol=1e-3 * np.abs(other).max())
     assert fast.remaining_share < 1.01 * slow.remaining_share
 
 

@@ -121,7 +121,7 @@ class ScatteredPoints:
         """The linearised term of every function: (n c, outputs functions)."""
         n, c, _, o = slopes.shape
         total = np.empty((n, c, o, self.basis.size))
-        wanted = np.flatnonzero(np.any(slopes, axis=(0, 1, 3)))
+        wanted = [int(s) for s in np.flatnonzero(np.any(slopes, axis=(0, 1, 3)))]
         for start in range(0, n, rows := max(1, CHUNK // self.basis.size)):
             piece = slice(start, start + rows)
             total[piece] = np.einsum(
@@ -130,10 +130,10 @@ class ScatteredPoints:
             )  # fmt: skip
         return total.reshape(n * c, o * self.basis.size)
 
-    def _some(self, piece: slice, wanted: np.ndarray) -> np.ndarray:
+    def _some(self, piece: slice, wanted: Sequence[int]) -> np.ndarray:
         if self._table is None:
             return some_of(self.basis, self.points[piece], self.orders, wanted)
-        return self._table[wanted][:, piece]
+        return self._table[list(wanted)][:, piece]
 
 
 @dataclass(frozen=True, eq=False)
