@@ -1,5 +1,6 @@
 """Estimates and numerical solutions on shapes: an extension frame against known errors."""
 
+import dataclasses
 import functools
 import operator
 
@@ -9,15 +10,18 @@ import numpy as np
 import pytest
 
 import lcpinn as lc
-from benchmarks.shapes.families import Torsion, Washer
+from benchmarks.shapes.families import Bore, Meteor, Shell, Torsion, Washer
 from lcpinn.certificate.estimator import Estimator
 from lcpinn.families import Cylinder, FourHoles, Pipes
 from lcpinn.jet import Orders, expand
 from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.shape.holes import Hole
-from lcpinn.spectral import solve_family
+from lcpinn.spectral import Axis, Expansion, TensorBasis, solve_family
+from lcpinn.spectral.degrees import DegreeBasis
 from lcpinn.spectral.determinacy import determinacy
+from lcpinn.spectral.frame import Frame, frame_on, resized
 from lcpinn.spectral.holes import round_modes, solid_modes
+from lcpinn.spectral.least_squares import dense, regularised
 
 
 class Cooling(Washer):
@@ -257,6 +261,182 @@ def test_sines_that_oscillate_are_judged_by_what_is_left_between_the_points():
     assert found.error == pytest.approx(error / np.linalg.norm(truth), rel=0.3)
 
 
+def sines_for(family, lam, scale, num=200):
+    """The exact solution as a network of random sines has it; estimator, and its true error."""
+    rng = np.random.default_rng(num)
+    waves = scale * rng.normal(size=(family.domain.dim, num))
+    phases = rng.uniform(0, 2 * np.pi, num)
+    points, unseen = (family.domain.sobol(4000, seed, parameters=lam) for seed in (1, 77))
+    with jax.enable_x64(True):
+        known, truth = (family.truth(p, lam)[:, 0] for p in (points, unseen))
+    weights = np.linalg.lstsq(np.sin(points @ waves + phases), known, rcond=1e-12)[0]
+
+    def jet(params, points, parameters, loss_weights, orders):
+        value = lambda p: (jnp.sin(p @ waves + phases) @ weights)[None]
+        return jnp.moveaxis(jax.vmap(lambda p: expand(value, p, orders))(points), 1, 0)
+
+    error = np.linalg.norm(np.sin(unseen @ waves + phases) @ weights - truth)
+    return Estimator(family, jet), error / np.linalg.norm(truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "lam", "scale"),
+    [(Shell, [0.3], 3.0), (Bore, [], 2.0), (Washer, [], 2.0), (Meteor, [], 1.5)],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_what_a_network_leaves_is_estimated_in_three_and_four_coordinates(make, lam, scale):
+    """It oscillates: tensors of eight and ten functions a coordinate had no answer."""
+    estimator, error = sines_for(make(), np.array(lam), scale)
+    found = estimator(None, np.array(lam))
+    assert found.reason == ""
+    assert found.error == pytest.approx(error, rel=0.3)
+
+
+@pytest.mark.slow
+def test_what_three_coordinates_do_not_resolve_gets_no_number():
+    estimator, _ = sines_for(Shell(), np.array([0.3]), 12.0)
+    found = estimator(None, np.array([0.3]))
+    assert np.isnan(found.error)
+    assert "resolve" in found.reason
+
+
+class Tesseract(lc.Family):
+    """u_t = Δu / 10 + f in a cube, u = exp(-t) cos x cos y cos z."""
+
+    domain = lc.Box(t=(0, 1), x=(0, 1), y=(0, 1), z=(0, 1))
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy, u_zz, t, x, y, z):
+        return u_t - (u_xx + u_yy + u_zz) / 10 + 0.7 * self.exact(t, x, y, z)
+
+    @lc.on(t=0.0)
+    def start(self, u, x, y, z):
+        return u - self.exact(0.0, x, y, z)
+
+    @lc.on(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
+    def faces(self, u, t, x, y, z):
+        return u - self.exact(t, x, y, z)
+
+    def exact(self, t, x, y, z):
+        return jnp.exp(-t) * jnp.cos(x) * jnp.cos(y) * jnp.cos(z)
+
+
+@pytest.mark.slow
+def test_four_coordinates_of_a_box_are_judged():
+    estimator = spoilt(Tesseract())
+    for size in (1e-2, 1e-8):
+        found = estimator(size, np.zeros(0))
+        assert found.reason == ""
+        expected = true_error(estimator.family, size, np.zeros(0))
+        assert found.error == pytest.approx(expected, rel=0.05)
+
+
+def without(make, name):
+    """The same page without one of its terms."""
+    kept = {k: v for k, v in vars(make).items() if k != name and not k.startswith("__")}
+    return type(make.__name__ + "Without" + name.title(), (lc.Family,), kept)()
+
+
+OPEN = [
+    (Tesseract, "start"), (Meteor, "start"), (Meteor, "cold"), (Washer, "start"), (Washer, "rims"),
+    (Shell, "hot"), (Shell, "losing"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "name"), OPEN, ids=lambda v: getattr(v, "__name__", v))
+def test_many_coordinates_without_a_condition_get_a_reason(make, name):
+    known = determinacy(without(make, name), observations=False)
+    assert "does not determine u" in known.reason
+    if make is Tesseract:
+        assert "t = 0" in known.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [Tesseract, Meteor, Washer, Shell, Bore])
+def test_many_coordinates_with_all_conditions_are_not_accused(make):
+    assert determinacy(make(), observations=False).reason == ""
+
+
+class Stirred(lc.Family):
+    """∇p = (t, 0) in a disc: p has a level at every time."""
+
+    domain = lc.Box(t=(0, 1)) * lc.Ball(x=0.0, y=0.0, radius=1.0)
+    outputs = ("p",)
+
+    @lc.interior
+    def gradient(self, p_x, p_y, t):
+        return p_x - t, p_y
+
+    def exact(self, t, x, y):
+        return t * x
+
+
+@pytest.mark.slow
+def test_a_level_at_every_time_is_left_out_of_the_estimate():
+    family = Stirred()
+    known = determinacy(family, observations=False)
+    assert known.levels == (("p", ("x", "y")),)
+    error = lambda p: jnp.sin(3 * p[0]) + 0.1 * p[2] ** 2
+    found = spoilt(family, error)(1e-3, np.zeros(0))
+    assert found.reason == ""
+    points = family.domain.sobol(4096, 99)
+    size = lambda v: np.sqrt(np.mean(v**2))
+    y = points[:, 2]
+    expected = 1e-3 * size(0.1 * (y**2 - np.mean(y**2))) / size(points[:, 0] * points[:, 1])
+    assert found.error == pytest.approx(expected, rel=0.1)
+
+
+def test_products_of_limited_degree_are_those_of_the_tensor():
+    """Values and derivatives, and coefficients that move to more functions and back."""
+    axes = tuple(Axis(-1.0, high, periodic, 6) for high, periodic in ((1.0, False), (2.0, True)))
+    basis, tensor = DegreeBasis(axes), TensorBasis(axes)
+    assert basis.size == 21
+    points = np.random.default_rng(0).uniform(-1, 1, (5, 2))
+    orders = Orders.closure([(2, 1)], 2)
+    flat = np.ravel_multi_index(tuple(basis.degrees.T), tensor.shape)
+    np.testing.assert_allclose(
+        basis.table(points, orders), tensor.table(points, orders)[:, :, flat], rtol=1e-12
+    )
+    coefficients = np.arange(1.0, 22.0)[None]
+    more = DegreeBasis(tuple(dataclasses.replace(axis, num=9) for axis in axes))
+    moved = basis.resized(coefficients, more)
+    np.testing.assert_allclose(
+        more.evaluate(moved, points, orders), basis.evaluate(coefficients, points, orders)
+    )
+    np.testing.assert_array_equal(more.resized(moved, basis), coefficients)
+
+
+def test_a_frame_with_more_functions_has_those_of_one_with_fewer():
+    domain = Washer().domain
+    few, more = (frame_on(domain, (num,) * 3, np.zeros(0)) for num in (6, 9))
+    assert isinstance(few, Frame)
+    coefficients = np.random.default_rng(0).normal(size=(1, few.size))
+    points, orders = domain.sobol(20), Orders.closure([(1, 0, 2)], 3)
+    moved = resized(coefficients, few, more)
+    np.testing.assert_allclose(
+        more.evaluate(moved, points, orders), few.evaluate(coefficients, points, orders), rtol=1e-9
+    )
+    table = few.table(points, orders)
+    np.testing.assert_allclose(
+        table @ coefficients[0], few.evaluate(coefficients, points, orders)[..., 0]
+    )
+    np.testing.assert_array_equal(few.table(points, orders, [0, 3]), table[[0, 3]])
+
+
+@pytest.mark.slow
+def test_a_shifted_normal_matrix_finds_what_a_factorisation_with_pivoting_does():
+    family = Shell()
+    at = sines_for(family, np.array([0.4]), 2.0)[0].linearisation(None, [0.4])
+    expansion = Expansion(at.terms, (9, 9, 9), at.parameters)
+    rows = expansion.rows(at, expansion.zero, expansion.base(at))
+    fast, slow = regularised(rows), dense(rows, 1e-13)
+    one, other = (expansion.values(s.coefficients[None]) for s in (fast, slow))
+    np.testing.assert_allclose(one, other, atol=1e-3 * np.abs(other).max())
+    assert fast.remaining_share < 1.01 * slow.remaining_share
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "at"),
@@ -316,10 +496,12 @@ def test_functions_of_holes_have_their_derivatives(coordinates, period):
     orders = Orders.closure([(2, 1, 0), (0, 0, 3), (1, 0, 1)], 3)
     points = np.random.default_rng(0).uniform(0.5, 1.0, (6, 3))
     functions, step = round_modes if dim == 2 else solid_modes, 1e-4
-    modes = functions(hole, 3, 2, points, orders)
+    modes = functions(hole, 3, 2, points, orders).values
     for coordinate in range(3):
         shift = step * np.eye(3)[coordinate]
-        ahead, behind = (functions(hole, 3, 2, points + side * shift, orders) for side in (1, -1))
+        ahead, behind = (
+            functions(hole, 3, 2, points + side * shift, orders).values for side in (1, -1)
+        )
         for s, index in enumerate(orders.indices):
             higher = tuple(n + (k == coordinate) for k, n in enumerate(index))
             if higher in orders.indices:
@@ -328,7 +510,7 @@ def test_functions_of_holes_have_their_derivatives(coordinates, period):
                 scale = np.abs(exact).max(axis=1, keepdims=True) + 1.0
                 np.testing.assert_allclose(slope / scale, exact / scale, atol=1e-5)
     if period is not None:
-        again = functions(hole, 3, 2, points + np.array([0.0, 0.0, period]), orders)
+        again = functions(hole, 3, 2, points + np.array([0.0, 0.0, period]), orders).values
         np.testing.assert_allclose(again, modes, rtol=1e-9, atol=1e-9)
 
 

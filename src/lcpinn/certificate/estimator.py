@@ -21,8 +21,8 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import Determinacy, determinacy
-from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis, too_many_holes
+from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
+from lcpinn.spectral.frame import Basis, affordable, functions_on, too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import (
     CHUNK,
@@ -38,15 +38,21 @@ from lcpinn.threads import blas_threads
 
 # Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
 SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
-FRAMES = {1: (64, 48), 2: (22, 18), 3: (10, 8)}  # of regions that are no boxes
+FRAMES = {1: (64, 48), 2: (22, 18), 3: (16, 14), 4: (14, 12)}  # of frames; any domain of four
 GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
-FRAME_GROWTHS = {1: 1, 2: 3, 3: 0}
+FRAME_GROWTHS = {1: 1, 2: 3, 3: 1, 4: 0}
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
 GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
 LESS = 0.55  # of that, for the coarse one, with many outputs
-FRAME_GROWTH, MOST_IN_FRAME = 1.2, 2000  # the same; the matrix of a frame is written out
+FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out: at first, and grown
+FIRST_IN_FRAME = {1: 4000, 2: 4000, 3: 3200, 4: 2400}
+MOST_IN_FRAME = {1: 2000, 2: 2000, 3: 3200, 4: 2400}
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
-BETWEEN, FRAME_BETWEEN = 0.5, 0.1  # the share that may be left between the points; in a frame
+BETWEEN = 0.5  # the share that may be left between the points
+FRAME_BETWEEN = {1: 0.1, 2: 0.1, 3: 0.35, 4: 0.35}  # in a frame, by the number of coordinates
+ON_RIMS = 0.35  # the share of a boundary term's residual that may be left between its points
+COARSE = 2.0  # times both of these, for what is only compared with
+DISTANCE = 0.5  # of two corrections in a frame, beside the finer of them
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
@@ -121,7 +127,7 @@ class Estimator:
         fronts: bool = True,
     ) -> Correction:
         """The estimate, and what is judged with its error taken away, as a function of points."""
-        if self.family.domain.dim not in SIZES:
+        if self.family.domain.dim not in FRAMES:
             return _none(f"no estimate in {self.family.domain.dim} dimensions")
         if not self.terms.interior:
             return _none("no equation holds inside of the domain")
@@ -131,8 +137,11 @@ class Estimator:
         with blas_threads(1):  # small matrices: more threads wait by spinning
             # With one coordinate finer expansions take a moment, too.
             dim = self.family.domain.dim
-            growths = GROWTHS[dim] if fronts or dim == 1 else 1
-            correction = self._expanded(at, growths, self._resolution(params))
+            growths = GROWTHS.get(dim, 1) if fronts or dim == 1 else 1
+            if uses_grids(self.family.domain):
+                correction = self._expanded(at, growths, self._resolution(params))
+            else:
+                correction = self._in_frame(at, growths)
             if not correction.estimate.reason or not fronts or self._march is None:
                 return correction
             return self._marched(at)
@@ -189,14 +198,11 @@ class Estimator:
         self, at: Linearisation, growths: int, least: tuple[int, ...] | None = None
     ) -> Correction:
         """By expansions of two sizes that agree; where they do not, by two that are finer."""
-        dim = self.family.domain.dim
-        on_box = isinstance(self.family.domain, Box)
-        fine, coarse = ((num,) * dim for num in (SIZES if on_box else FRAMES)[dim])
-        outputs = len(self.family.outputs)
+        dim, outputs = self.family.domain.dim, len(self.family.outputs)
+        fine, coarse = ((num,) * dim for num in SIZES[dim])
         fine, coarse = _within(fine, MOST / outputs), _within(coarse, LESS * MOST / outputs)
-        if least is not None and on_box:
+        if least is not None:
             fine, coarse = self._beyond(least, fine), self._beyond(least, coarse)
-        growths = growths if on_box else min(growths, FRAME_GROWTHS[dim])
         attempt, before = self._attempt(fine, at), None
         for grown in range(1 + growths):
             if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
@@ -204,20 +210,61 @@ class Estimator:
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE):
                     return attempt.correction
-            sizes = _grown(attempt, on_box) if grown < growths else None
+            sizes = _grown(attempt) if grown < growths else None
             if sizes is None:
                 break
             before, attempt = attempt, self._attempt(sizes, at)
-        reason = attempt.correction.estimate.reason
-        if attempt.remaining_share > MISFIT:
-            reason = reason or _too_few(attempt.sizes)
-        reason = reason or "expansions of two sizes do not agree: it is not resolved"
-        domain = self.family.domain
+        return _none(_why_not(attempt))
+
+    def _in_frame(self, at: Linearisation, growths: int) -> Correction:
+        """The same on shapes and in four coordinates, where corrections themselves are compared.
+
+        What two sizes leave there is not small beside the residual, so that it proves less if the
+        norms of what they find agree.
+        """
+        domain, dim, outputs = self.family.domain, self.family.domain.dim, len(self.family.outputs)
+        most, fine, coarse = MOST_IN_FRAME[dim] / outputs, *self._first_frames(at)
+        attempt, before = self._attempt(fine, at), None
+        growths = min(growths, FRAME_GROWTHS[dim])
+        for grown in range(1 + growths):
+            if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
+                before = before or self._attempt(coarse, at, COARSE)
+                error, other = (a.correction.estimate.error for a in (attempt, before))
+                if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
+                    return attempt.correction
+            sizes = tuple(int(np.ceil(FRAME_GROWTH * num)) for num in attempt.sizes)
+            if grown == growths or not attempt.coefficients.any():
+                break
+            if functions_on(domain, sizes, at.parameters).size > most:
+                break
+            before, attempt = attempt, self._attempt(sizes, at)
+        reason = _why_not(attempt)
         if not isinstance(domain, Box) and may_have_inward_corners(
             domain.shape, dict(zip(domain.prior.names, at.parameters, strict=True))
         ):
             reason += "; at a corner that points inwards an error is singular"
         return _none(reason)
+
+    def _first_frames(self, at: Linearisation) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of two frames to begin with, smaller ones where there are many outputs."""
+        domain, dim = self.family.domain, self.family.domain.dim
+        most = FIRST_IN_FRAME[dim] / len(self.family.outputs)
+        fine, coarse = ((num,) * dim for num in FRAMES[dim])
+        if functions_on(domain, fine, at.parameters).size > most:
+            fine = affordable(domain, fine, most, at.parameters)
+            fewer = tuple(num - 1 for num in fine)
+            coarse = affordable(domain, fewer, LESS * most, at.parameters)
+        return fine, coarse
+
+    def _distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
+        """Of two corrections over the domain, beside the first; the worst output counts."""
+        expansion = self._expansion(one.sizes, at.parameters)
+        points, orders = expansion.inside.points, zeroth(self.family.domain.dim)
+        d, e = (a.basis.evaluate(a.coefficients, points, orders)[0] for a in (one, other))
+        values = at.values(points) + d
+        return self._relative(expansion, d - e, values) / (
+            self._relative(expansion, d, values) + TINY
+        )
 
     def _beyond(self, least: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Sizes that go beyond what is judged, in proportion, as far as that is affordable."""
@@ -226,8 +273,13 @@ class Estimator:
         affordable = np.prod(more) * len(self.family.outputs) <= MOST
         return more if affordable else sizes
 
-    def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
-        """The estimate by one expansion, by Newton's method where the equation is not linear."""
+    def _attempt(
+        self, sizes: tuple[int, ...], at: Linearisation, allowance: float = 1.0
+    ) -> Attempt:
+        """The estimate by one expansion, by Newton's method where the equation is not linear.
+
+        `allowance` is a factor of what may be left between the points.
+        """
         expansion = self._expansion(sizes, at.parameters)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
@@ -248,9 +300,9 @@ class Estimator:
             d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
-                most = BETWEEN if expansion.on_box else FRAME_BETWEEN
-                if expansion.remaining_share_between(at, coefficients) > most:
-                    return refused("between its points it is not resolved")
+                least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
+                if reason := _left_between(expansion, at, coefficients, least, allowance):
+                    return refused(reason)
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
                 return Attempt(correction, sizes, coefficients, expansion.basis, share)
@@ -306,25 +358,43 @@ class Attempt(NamedTuple):
     remaining_share: float
 
 
-def _grown(attempt: Attempt, on_box: bool) -> tuple[int, ...] | None:
+def _grown(attempt: Attempt) -> tuple[int, ...] | None:
     """More functions along the coordinates whose coefficients have decayed least, or not at all.
 
-    None where an expansion is not what will resolve it, or no more functions are affordable. The
-    coefficients of a frame are not unique, and do not tell.
+    None where an expansion is not what will resolve it, or no more functions are affordable.
     """
     if not np.isfinite(attempt.coefficients).all() or not attempt.coefficients.any():
         return None
-    num_outputs, num = attempt.coefficients.shape
-    if not on_box:
-        beyond = num - np.prod(attempt.sizes)
-        sizes = tuple(int(np.ceil(FRAME_GROWTH * size)) for size in attempt.sizes)
-        return sizes if (np.prod(sizes) + beyond) * num_outputs <= MOST_IN_FRAME else None
     tails = attempt.basis.tails(attempt.coefficients)
     sizes = tuple(
         int(np.ceil(GROWTH * num)) if tail > 0.1 * max(tails) else num + 2
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
-    return sizes if np.prod(sizes) * num_outputs <= MOST else None
+    return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+
+
+def _left_between(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, least: float,
+    allowance: float,
+) -> str:  # fmt: skip
+    """Where too much is left between the points, in words; nothing where it is not."""
+    most = BETWEEN if expansion.on_box else FRAME_BETWEEN[len(expansion.sizes)]
+    if expansion.remaining_share_between(at, coefficients) > allowance * most:
+        return "between its points it is not resolved"
+    if expansion.on_box:
+        return ""
+    on_rims = expansion.remaining_share_on_rims(at, coefficients, least)
+    if on_rims > allowance * ON_RIMS:
+        return "between its points on the boundary it is not resolved"
+    return ""
+
+
+def _why_not(attempt: Attempt) -> str:
+    """Why an attempt is no estimate, though it was the last one."""
+    reason = attempt.correction.estimate.reason
+    if attempt.remaining_share > MISFIT:
+        reason = reason or _too_few(attempt.sizes)
+    return reason or "expansions of two sizes do not agree: it is not resolved"
 
 
 def _too_few(sizes: Sequence[int]) -> str:

@@ -17,9 +17,11 @@ import numpy as np
 
 from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.quadrature import tensor
-from lcpinn.spectral.basis import TensorBasis
-from lcpinn.spectral.frame import Basis
+from lcpinn.spectral.basis import CHUNK, TensorBasis
+from lcpinn.spectral.frame import Basis, some_of
 from lcpinn.term import Term
+
+KEPT = 1 << 25  # numbers in a table that is kept for the next step
 
 
 class Collocation(Protocol):
@@ -103,17 +105,35 @@ class ScatteredPoints:
     term: Term
 
     @cached_property
-    def _table(self) -> np.ndarray:
+    def _table(self) -> np.ndarray | None:
+        """(s, n, functions), kept where it is not large."""
+        if len(self.orders) * len(self.points) * self.basis.size > KEPT:
+            return None
         return self.basis.table(self.points, self.orders)
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
+        if self._table is None:
+            return self.basis.evaluate(coefficients, self.points, self.orders)
         return self._table @ coefficients.T
 
     def matrix(self, slopes: np.ndarray) -> np.ndarray:
         """The linearised term of every function: (n c, outputs functions)."""
-        rows = np.einsum("ncso,snb->ncob", slopes, self._table, optimize=True)
-        return rows.reshape(slopes.shape[0] * slopes.shape[1], -1)
+        n, c, _, o = slopes.shape
+        total = np.empty((n, c, o, self.basis.size))
+        wanted = [int(s) for s in np.flatnonzero(np.any(slopes, axis=(0, 1, 3)))]
+        for start in range(0, n, rows := max(1, CHUNK // self.basis.size)):
+            piece = slice(start, start + rows)
+            total[piece] = np.einsum(
+                "ncso,snb->ncob", slopes[piece][:, :, wanted], self._some(piece, wanted),
+                optimize=True,
+            )  # fmt: skip
+        return total.reshape(n * c, o * self.basis.size)
+
+    def _some(self, piece: slice, wanted: Sequence[int]) -> np.ndarray:
+        if self._table is None:
+            return some_of(self.basis, self.points[piece], self.orders, wanted)
+        return self._table[list(wanted)][:, piece]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,11 @@ and at every setting that is tried, which a resonance at single values of lambda
 
 What grows from a condition by sixteen digits looks like a null function, too: it, and its
 derivatives, vanish to rounding where the condition is. That counts only if conditions are missing.
+
+Three coordinates of a shape, or four of anything, are too many to resolve a null function to
+rounding. There the rows of functions of size one on the domain are compared in two sizes: what they
+are at the least is steady where the page determines its solution (a constant of stability), and
+decays where a null function is approximated better and better.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
@@ -29,19 +34,26 @@ from lcpinn.jet import Orders
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.frame import Basis, too_many_holes
+from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
+from lcpinn.spectral.frame import TENSORS, Basis, affordable, too_many_holes
 from lcpinn.spectral.least_squares import LeastSquares, least_squares
 from lcpinn.spectral.linearisation import Linearisation, linearised, zero, zeroth
 from lcpinn.spectral.march import faces_of, outflow_sides
 from lcpinn.threads import blas_threads
 
 SIZES = {1: (128, 96), 2: (20, 18), 3: (9, 7)}
+FRAMES = SIZES | {3: (11, 8), 4: (10, 8)}  # of regions that are no boxes; of any four coordinates
 MOST_UNKNOWNS = 800  # of all outputs: fewer functions a coordinate where there are many outputs
+MOST_UNKNOWNS_IN_FRAME, MORE_UNKNOWNS = 1400, 2000  # with those of holes; where in doubt
 SETTINGS = {1: 3}  # values of lambda that are tried; two in more coordinates
 UNSEEN = 1e-9  # a singular value, beside the largest, of what no row sees
 CLEAR = 1e-7  # a reciprocal condition number with which there is no such value
+REDUNDANT = 1e-10  # the square of a size on the domain, beside the largest, that is none
 ON_DOMAIN = 1e-4  # the least size on the domain of a null function: frames are redundant outside
+DECAYS = 0.7  # the ratio, in two sizes, of rows that decay
+FAINT = 0.05  # rows of a function of size one that is free, if they decay
+NONE = 1e-8  # the same beside the largest of all rows: rounding
+FAINTEST = 64  # functions that are looked at, of those whose rows are smallest
 CONSTANT = 1e-3  # the variation of a level on a region, beside its size
 RESOLVED = 1e-5  # the share of the last coefficients in a function that is resolved
 ROUNDING = 1e-6  # Cauchy data, beside the function's size, that may be rounding
@@ -66,6 +78,7 @@ class Determinacy:
 
     `num_free` functions are left open; `levels` are the outputs of which only a level is, with the
     coordinates that it does not depend on; `contradicting` are the terms that cannot hold together.
+    `undecided` it is where no affordable size tells.
     """
 
     num_free: int = 0
@@ -75,6 +88,7 @@ class Determinacy:
     hint: str = ""
     null_space: NullSpace | None = None
     outflow: str = ""
+    undecided: bool = False
 
     @property
     def is_determined(self) -> bool:
@@ -96,6 +110,8 @@ class Determinacy:
         if self.contradicting:
             named = ", ".join(self.contradicting)
             return f"the conditions cannot hold together: what is left is in {named}"
+        if self.undecided:
+            return "whether the page determines its solution is not resolved"
         return ""
 
     @property
@@ -176,6 +192,58 @@ def _smooth(basis: Basis, functions: np.ndarray) -> NullSpace:
     return NullSpace(basis, np.moveaxis(functions @ turn[resolved].T, 2, 0))
 
 
+# -- Two matrices: rows that decay ---------------------------------------------------------------
+
+
+class Faintest(NamedTuple):
+    """Functions of size one on the domain whose rows are smallest.
+
+    The norms of those rows, rising, which below `rounding` are zero; coefficients (n, outputs,
+    size).
+    """
+
+    basis: Basis
+    sizes: np.ndarray
+    coefficients: np.ndarray
+    rounding: float
+
+    def steady(self, coarse: Faintest) -> bool:
+        """Whether the smallest rows are not much smaller than those of a coarser basis."""
+        smallest = self.sizes[0]
+        return bool(smallest > self.rounding and smallest > DECAYS * coarse.sizes[0])
+
+    def decaying(self, coarse: Faintest) -> NullSpace:
+        """The functions whose rows vanish, or are small and smaller than in a coarser basis."""
+        num = min(len(self.sizes), len(coarse.sizes))
+        decay = self.sizes[:num] < DECAYS * coarse.sizes[:num]
+        free = (self.sizes[:num] < self.rounding) | (decay & (self.sizes[:num] < FAINT))
+        return NullSpace(self.basis, self.coefficients[:num][free])
+
+
+def faintest(blocks: Sequence[LinearisedRows], basis: Basis, points: np.ndarray) -> Faintest:
+    """The functions for which |rows| / |values at points (n, dim)| is least, in units of the terms.
+
+    What a frame's functions do outside of the domain is cut off first.
+    """
+    num_outputs = blocks[0].slopes.shape[3]
+    table = basis.table(points, zeroth(len(basis.axes)))[0] / np.sqrt(len(points))
+    column = np.linalg.norm(table, axis=0)
+    masses, turn = np.linalg.eigh((table / column).T @ (table / column))
+    kept = masses > REDUNDANT * masses[-1]
+    on_domain = turn[:, kept] / np.sqrt(masses[kept]) / column[:, None]  # (size, kept)
+    normal: Any = 0.0
+    for block in blocks:
+        matrix = unit_weights(block, uniform=False).reshape(-1, 1) * block.matrix()
+        parts = np.split(matrix, num_outputs, axis=1)
+        rows = np.concatenate([part @ on_domain for part in parts], axis=1)
+        normal = normal + rows.T @ rows
+    num = min(FAINTEST, len(normal))
+    squares, vectors = scipy.linalg.eigh(normal, subset_by_index=(0, num - 1))
+    functions = vectors.T.reshape(num, num_outputs, -1) @ on_domain.T
+    rounding = NONE * float(np.sqrt(np.trace(normal)))
+    return Faintest(basis, np.sqrt(np.maximum(squares, 0.0)), functions, rounding)
+
+
 # -- A family ------------------------------------------------------------------------------------
 
 _KNOWN: WeakKeyDictionary[Family, dict[bool, Determinacy]] = WeakKeyDictionary()
@@ -202,12 +270,12 @@ class _Examination:
         self.settings = _settings(family)
 
     def result(self) -> Determinacy:
-        if self.family.domain.dim not in SIZES or not self.terms.interior:
+        if self.family.domain.dim not in FRAMES or not self.terms.interior:
             return Determinacy()
         if too_many_holes(self.family.domain, len(self.family.outputs)):
             return Determinacy()
         try:
-            return self._examine()
+            return self._examine() if self._resolves_rounding else self._examine_decay()
         except NotFinite:
             return Determinacy()
 
@@ -222,6 +290,43 @@ class _Examination:
                 if smallest is None or len(null_space) <= len(smallest):
                     smallest = null_space
         assert smallest is not None
+        return self._open(smallest, outflow)
+
+    @property
+    def _resolves_rounding(self) -> bool:
+        domain = self.family.domain
+        return uses_grids(domain) or domain.dim <= TENSORS
+
+    def _examine_decay(self) -> Determinacy:
+        """The same in many coordinates: by how rows decay that are smallest."""
+        outflow, smallest = self._outflow(), None
+        for setting in self.settings:
+            fine, coarse = (self._faintest(e, setting) for e in self.expansions(setting))
+            if fine.steady(coarse):
+                return Determinacy(outflow=outflow)
+            if fine.sizes[0] > FAINT:  # in doubt: once more
+                fine, coarse = self._faintest(self._finer(fine.basis, setting), setting), fine
+                if fine.steady(coarse):
+                    return Determinacy(outflow=outflow)
+                if fine.sizes[0] > FAINT:
+                    return Determinacy(outflow=outflow, undecided=True)
+            null_space = fine.decaying(coarse)
+            if smallest is None or len(null_space) <= len(smallest):
+                smallest = null_space
+        assert smallest is not None
+        return self._open(smallest, outflow)
+
+    def _finer(self, basis: Basis, setting: np.ndarray) -> Expansion:
+        sizes = [int(np.ceil(1.25 * axis.num)) for axis in basis.axes]
+        most = MORE_UNKNOWNS / len(self.family.outputs)
+        return Expansion(self.terms, affordable(self.family.domain, sizes, most, setting), setting)
+
+    def _faintest(self, expansion: Expansion, setting: np.ndarray) -> Faintest:
+        blocks = self._blocks(expansion, setting)
+        return faintest(blocks, expansion.basis, expansion.inside.points)
+
+    def _open(self, smallest: NullSpace, outflow: str) -> Determinacy:
+        """What is free: levels, or more."""
         levels = self._levels(smallest)
         if levels:
             return Determinacy(levels=levels, null_space=smallest, outflow=outflow)
@@ -232,10 +337,16 @@ class _Examination:
         )
 
     def expansions(self, setting: np.ndarray) -> list[Expansion]:
-        dim, outputs = self.family.domain.dim, len(self.family.outputs)
-        most = int((MOST_UNKNOWNS / outputs) ** (1 / dim))
-        sizes = [min(num, most - 2 * i) for i, num in enumerate(SIZES[dim])]
-        return [Expansion(self.terms, (num,) * dim, setting) for num in sizes]
+        domain, outputs = self.family.domain, len(self.family.outputs)
+        if not uses_grids(domain):
+            most = MOST_UNKNOWNS_IN_FRAME / outputs
+            wanted = [(num,) * domain.dim for num in FRAMES[domain.dim]]
+            first = affordable(domain, wanted[0], most, setting)
+            fewer = [max(2, num - (wanted[0][0] - wanted[1][0])) for num in first]
+            return [Expansion(self.terms, sizes, setting) for sizes in (first, fewer)]
+        most = int((MOST_UNKNOWNS / outputs) ** (1 / domain.dim))
+        sizes = [min(num, most - 2 * i) for i, num in enumerate(SIZES[domain.dim])]
+        return [Expansion(self.terms, (num,) * domain.dim, setting) for num in sizes]
 
     @cached_property
     def _guess(self) -> np.ndarray:
@@ -258,14 +369,18 @@ class _Examination:
             self.terms, setting, lambda points, orders: small.evaluate(self._guess, points, orders)
         )
 
-    def _null_space(self, expansion: Expansion, setting: np.ndarray) -> NullSpace:
+    def _blocks(self, expansion: Expansion, setting: np.ndarray) -> list[LinearisedRows]:
         at = self._about(setting)
         blocks = expansion.rows(at, expansion.zero, expansion.base(at))
         if self.data is not None:
             blocks.append(self._observed(expansion))
+        return [block for block in blocks if block.residual.size]
+
+    def _null_space(self, expansion: Expansion, setting: np.ndarray) -> NullSpace:
         return null_space(
-            blocks, expansion.basis, expansion.inside.points, len(self.family.outputs)
-        )
+            self._blocks(expansion, setting), expansion.basis, expansion.inside.points,
+            len(self.family.outputs),
+        )  # fmt: skip
 
     def _observed(self, expansion: Expansion) -> LinearisedRows:
         """Observations determine a solution, too."""
@@ -282,9 +397,8 @@ class _Examination:
     def _levels(self, space: NullSpace) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Outputs of which nothing is free but a level, constant along some coordinates or all."""
         names, dim = self.family.domain.names, self.family.domain.dim
-        if not isinstance(self.family.domain, Box):
+        if not isinstance(space.basis, TensorBasis) or not isinstance(self.family.domain, Box):
             return self._levels_on_region(space)
-        assert isinstance(space.basis, TensorBasis)
         tensor = space.coefficients.reshape(-1, len(self.family.outputs), *space.basis.shape)
         spatial = [i for i in range(dim) if names[i] != "t"]
         along_choices = [tuple(range(dim)), tuple(spatial)]
@@ -303,16 +417,36 @@ class _Examination:
         """As `_levels`, by values at points inside: a frame has many expansions of a constant."""
         setting = self.settings[-1]
         points = self.family.domain.sobol(256, seed=4, parameters=setting)
-        orders, levels = zeroth(self.family.domain.dim), []
-        values = [space.basis.evaluate(c, points, orders)[0] for c in space.coefficients]
+        names, levels = self.family.domain.names, []
+        spatial = tuple(name for name in names if name != "t")
         for o, output in enumerate(self.family.outputs):
-            sizes = np.array([(np.ptp(v[:, o]), np.abs(v[:, o]).max()) for v in values])
-            if np.all(sizes[:, 1] < ON_DOMAIN):
+            value = lambda where, o=o: self._values_of(space, where)[:, :, o]
+            size = np.abs(value(points)).max()
+            if size < ON_DOMAIN:
                 continue
-            if np.any(sizes[:, 0] > CONSTANT * sizes[:, 1].max()):
+            if np.ptp(value(points), axis=1).max() <= CONSTANT * size:
+                levels.append((output, names))
+            elif spatial != names and all(
+                np.ptp(value(p), axis=1).max() <= CONSTANT * size for p in self._at_times(points)
+            ):
+                levels.append((output, spatial))
+            else:
                 return ()
-            levels.append((output, self.family.domain.names))
         return tuple(levels)
+
+    def _values_of(self, space: NullSpace, points: np.ndarray) -> np.ndarray:
+        """Values of null functions (f, n, outputs)."""
+        orders = zeroth(self.family.domain.dim)
+        return np.array([space.basis.evaluate(c, points, orders)[0] for c in space.coefficients])
+
+    def _at_times(self, points: np.ndarray) -> list[np.ndarray]:
+        """The points at a few times each."""
+        low, high = self.family.domain.ranges["t"]
+        column = self.family.domain.names.index("t")
+        moved = [points.copy() for _ in range(3)]
+        for share, copy in zip((0.2, 0.5, 0.9), moved, strict=True):
+            copy[:, column] = low + share * (high - low)
+        return moved
 
     def _open_outputs(self, space: NullSpace) -> tuple[str, ...]:
         sizes = np.abs(space.coefficients).max(axis=(0, 2))
@@ -338,6 +472,16 @@ class _Examination:
                     incomplete.append((name, counts))
         return incomplete
 
+    def _bare(self) -> bool:
+        """Whether nothing is asked on a part of a region's boundary, the ends of time aside."""
+        domain = self.family.domain
+        if isinstance(domain, Box):
+            return False
+        places = [face for term in self.terms.terms for face in term.faces]
+        asked = {surface for place in places for surface in domain.surfaces_of(place)}
+        ends = {s for end in domain.ranges.get("t", ()) for s in domain.surfaces_of(Face("t", end))}
+        return bool(set(domain.boundary().surfaces) - asked - ends)
+
     def _hint(self) -> str:
         asked = []
         for name, counts in self._missing():
@@ -348,7 +492,7 @@ class _Examination:
 
     def _only_grows(self, space: NullSpace) -> bool:
         """Whether it only seems unseen: it has grown by many digits from where it is seen."""
-        if self._missing():
+        if self._missing() or self._bare():
             return False
         setting, dim = self.settings[-1], self.family.domain.dim
         order = max(max(self.terms.highest_orders(i)) for i in range(dim))
@@ -379,7 +523,7 @@ class _Examination:
     def _contradiction(self, outflow: str) -> Determinacy:
         """Whether least squares leaves the same share of the residual in both sizes, resolved."""
         known = Determinacy(outflow=outflow)
-        on_box = isinstance(self.family.domain, Box)  # a frame does not tell a corner's singularity
+        on_box = uses_grids(self.family.domain)  # a frame does not tell a corner's singularity
         if not (self.family.is_linear() and on_box) or self.data is not None:
             return known
         named: set[str] = set()

@@ -10,15 +10,20 @@ import numpy as np
 
 from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
+from lcpinn.shape import Region
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
-from lcpinn.spectral.frame import Basis, functions_on, scattered
+from lcpinn.spectral.degrees import DegreeBasis
+from lcpinn.spectral.frame import GRIDS, Basis, Frame, functions_on, scattered
 from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
 from lcpinn.term import Term
 
 INSIDE, RIM = 3, 6  # scattered points for each function inside, and for each along an axis
+# Points on a part of the boundary of products of limited degree, times a power of their number
+# along an axis: on the face of a box, and on anything else; and at most, for each function.
+ON_FACE, ON_RIM, MOST_ON_RIM = {3: 3.0, 4: 0.4}, {3: 6.0, 4: 1.25}, 3
 EVEN = 2048  # scattered points for norms over a region
 CHECKS = 128  # scattered points, between those of the grid
 
@@ -27,20 +32,27 @@ class NotFinite(Exception):
     """A term is not finite; its name."""
 
 
+def uses_grids(domain: Box | Region) -> bool:
+    """Whether the points are tensor grids: in a box, unless it has too many coordinates."""
+    return isinstance(domain, Box) and domain.dim <= GRIDS
+
+
 class Expansion:
     """Corrections d of a base function u, as expansions with so many functions a coordinate.
 
     `T'(u + c)[step] = -T(u + c)` for all terms together is one step of Newton's method for the
-    coefficients c of d. In a box the points are tensor grids; in any other region, which may depend
-    on the parameters, they are scattered, and the functions, on its bounding box, are a frame.
+    coefficients c of d. In a box the points are tensor grids (`on_box`); in any other region, which
+    may depend on the parameters, they are scattered, and the functions, on its bounding box, are a
+    frame. With four coordinates points are scattered in a box, too.
     """
 
     def __init__(
         self, terms: LinearisedTerms, sizes: Sequence[int], parameters: np.ndarray | None = None
     ):
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
-        self.parameters, self.on_box = parameters, isinstance(self.family.domain, Box)
+        self.parameters = parameters
         self.basis: Basis = functions_on(self.family.domain, sizes, parameters)
+        self.on_box = uses_grids(self.family.domain)
         self._outflow_sides: list[tuple[str, float]] | None = None
 
     @property
@@ -67,12 +79,22 @@ class Expansion:
 
     def _scattered(self, face: Face | Part | None) -> np.ndarray:
         """More points than functions, inside or on a part of the boundary."""
-        domain: Any = self.family.domain  # a region, which takes parts of its boundary
+        domain: Any = self.family.domain  # a region takes parts of its boundary, too
         if face is None:
-            return scattered(domain, self.basis, INSIDE, domain.given(self.parameters))
+            setting = np.zeros(0) if isinstance(domain, Box) else domain.given(self.parameters)
+            return scattered(domain, self.basis, INSIDE, setting)
         pieces = len(face.surfaces) if isinstance(face, Part) else 1  # each may be a hole's rim
-        num = RIM * max(self.sizes) ** (len(self.sizes) - 1) * pieces
+        num, dim = pieces * max(self.sizes) ** (len(self.sizes) - 1), len(self.sizes)
+        if isinstance(self._of_box, TensorBasis):
+            num = RIM * num
+        else:
+            times = ON_RIM if isinstance(face, Part) else ON_FACE
+            num = min(int(times[dim] * num), MOST_ON_RIM * self.basis.size)
         return domain.sobol(num, seed=11, face=face, parameters=self.parameters)
+
+    @property
+    def _of_box(self) -> TensorBasis | DegreeBasis:
+        return self.basis.box if isinstance(self.basis, Frame) else self.basis
 
     @cached_property
     def inside(self) -> TensorGrid | ScatteredPoints:
@@ -118,7 +140,7 @@ class Expansion:
             coordinate = self.family.domain.names.index(name)
             normal = tuple(int(i == coordinate) for i in range(dim))
             orders = Orders.closure([normal], dim)
-            grid = TensorGrid(self._tensor, {coordinate: end}, orders, self.terms.interior[0])
+            grid = self._on_side(name, end, orders)
             series = grid.series(coefficients)[orders.indices.index(normal)]
             highest = self.terms.highest_orders(coordinate)
             which = [o for o, order in enumerate(highest) if order > 1]
@@ -126,6 +148,14 @@ class Expansion:
             slopes[:, range(len(which)), orders.indices.index(normal), which] = 1.0
             blocks.append(LinearisedRows(grid, series[:, which], slopes))
         return blocks
+
+    def _on_side(self, name: str, end: float, orders: Orders) -> TensorGrid | ScatteredPoints:
+        """Points on a side of the box."""
+        term, domain = self.terms.interior[0], self.family.domain
+        if self.on_box:
+            return TensorGrid(self._tensor, {domain.names.index(name): end}, orders, term)
+        points = self._scattered(domain.face(name, end))
+        return ScatteredPoints(self.basis, points, orders, term)
 
     def base(self, at: Linearisation) -> list[np.ndarray]:
         """The base's Taylor coefficients at every grid."""
@@ -146,7 +176,8 @@ class Expansion:
     def without_level(self, values: np.ndarray, output: int, along: Sequence[int]) -> np.ndarray:
         """Values at the points inside, one output less its mean along some coordinates."""
         if not isinstance(self.inside, TensorGrid):
-            level = np.eye(values.shape[1])[output] * (self.mass @ values[:, output])
+            level = np.zeros_like(values)
+            level[:, output] = self._level(values[:, output], along)
             return values - level
         tensor = values[:, output].reshape(self.inside.counts)
         mean = tensor
@@ -155,6 +186,18 @@ class Expansion:
         changed = values.copy()
         changed[:, output] = (tensor - mean).ravel()
         return changed
+
+    def _level(self, values: np.ndarray, along: Sequence[int]) -> np.ndarray:
+        """What scattered values (n,) have of functions that depend on the other coordinates alone.
+
+        A sum of functions of one coordinate each: of time, as a rule.
+        """
+        points, tables = self.inside.points, [np.ones((len(values), 1))]
+        for i, axis in enumerate(self.basis.axes):
+            if i not in along:
+                tables.append(axis.values(points[:, i], 0)[:, 1:])
+        table = np.concatenate(tables, axis=1)
+        return table @ np.linalg.lstsq(table, values, rcond=None)[0]
 
     def mean_square(self, values: np.ndarray) -> np.ndarray:
         """Of values at the points inside, over the domain, for each output."""
@@ -180,6 +223,39 @@ class Expansion:
             float(np.linalg.norm(np.concatenate(v, axis=1))) for v in zip(*parts, strict=True)
         )
         return remaining / (initial + least)
+
+    def remaining_share_on_rims(
+        self, at: Linearisation, coefficients: np.ndarray, least: float
+    ) -> float:
+        """The largest share of a boundary term's residual that is left between its points.
+
+        Where there is hardly any residual it is the share of what the term makes of a function that
+        varies over the size of the domain, of d's size or at `least` of the given one.
+        """
+        domain: Any = self.family.domain
+        sizes, shares = self.mean_square(self.values(coefficients)), [0.0]
+        size = float(np.sqrt(sizes.max())) + least
+        for term in self.terms.terms:
+            for face in term.faces:
+                points = domain.sobol(CHECKS, seed=5, face=face, parameters=self.parameters)
+                before, after, unit = self._on_rim(at, coefficients, term, points)
+                shares.append(float(np.max(after / np.maximum(before, size * unit))))
+        return max(shares)
+
+    def _on_rim(
+        self, at: Linearisation, coefficients: np.ndarray, term: Term, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each of a term's values (c,): what it was, what is left, and its unit."""
+        orders = self.family.orders([term])
+        base = at.series(points, orders)
+        before, slopes = at.slopes(term, orders, base, points)
+        added = self.basis.evaluate(coefficients, points, orders)
+        after, _ = at.slopes(term, orders, base + added, points)
+        lengths = np.array([(axis.high - axis.low) / 2 for axis in self.basis.axes])
+        scale = np.prod(lengths ** -np.array(orders.indices, float), axis=1)
+        unit = np.einsum("cso,s->c", np.sqrt(np.mean(slopes**2, axis=0)), scale)
+        rms = lambda values: np.sqrt(np.mean(values**2, axis=0))
+        return rms(before), rms(after), unit
 
     def _change_of(
         self, at: Linearisation, coefficients: np.ndarray, term: Term, points: np.ndarray

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,17 @@ from lcpinn.shape.holes import Hole
 
 LOGARITHMIC = 4  # the highest degree of what multiplies a logarithm
 
+
+class Modes(NamedTuple):
+    """Functions of a hole: values (k, s, n), a name and a degree (k,) for each.
+
+    The degree is what a function counts for where products with functions of other coordinates are
+    limited; the name is the same in any number of functions.
+    """
+
+    values: np.ndarray
+    names: list[Hashable]
+    degrees: np.ndarray
 
 
 class Taylor:
@@ -68,34 +80,41 @@ class Taylor:
 
 
 def round_modes(
-    hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders
-) -> np.ndarray:
-    """Functions (k, s, n) of a hole in two coordinates, up to an angular frequency.
+    hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders, *,
+    limited: bool = False,
+) -> Modes:  # fmt: skip
+    """Functions of a hole in two coordinates, up to an angular frequency.
 
-    `powers` counts the even powers of |z| beside z^-m, to either side. Functions with a logarithm
-    come first, the others by their frequency: fewer functions are the first of more.
+    `powers` counts the even powers of |z| beside z^-m, to either side; where they are `limited`
+    none falls off faster than |z| to the power of -degree. Functions with a logarithm come first.
     """
     taylor = Taylor(orders)
     z, inverse, square = _planar(taylor, hole, points)
     shrinking = taylor.power(square, -1.0)
     modes: list[np.ndarray] = []
+    names: list[Hashable] = []
+    degrees: list[int] = []
 
-    def extend(mode: np.ndarray, factor: np.ndarray, num: int, m: int) -> None:
-        for _ in range(num):
-            modes.extend([np.real(mode), np.imag(mode)] if m else [np.real(mode)])
+    def extend(mode: np.ndarray, factor: np.ndarray, num: int, kind: str, m: int, by: int) -> None:
+        for j in range(num):
+            parts = [np.real(mode), np.imag(mode)] if m else [np.real(mode)]
+            modes.extend(parts)
+            names.extend((kind, m, j, i) for i in range(len(parts)))
+            degrees.extend([m + by * j] * len(parts))
             mode = taylor.product(mode, factor)
 
     power = (taylor.log(square) / 2).astype(complex)
     for m in range(LOGARITHMIC + 1):
-        extend(power, square, (LOGARITHMIC - m) // 2 + 1, m)
+        extend(power, square, (LOGARITHMIC - m) // 2 + 1, "logarithmic", m, 2)
         power = taylor.product(power, z)
     power = inverse
-    extend(shrinking.astype(complex), shrinking, powers, 0)
+    within = lambda m: min(powers, (degree - m) // 2) if limited else powers
+    extend(shrinking.astype(complex), shrinking, within(0), "falling", 0, 2)
     for m in range(1, degree + 1):
-        extend(power, shrinking, powers + 1, m)
-        extend(taylor.product(power, square), square, min(powers, m - 1), m)
+        extend(power, shrinking, within(m) + 1, "falling", m, 2)
+        extend(taylor.product(power, square), square, min(powers, m - 1), "rising", m, 0)
         power = taylor.product(power, inverse)
-    return np.stack(modes)
+    return Modes(np.stack(modes), names, np.array(degrees))
 
 
 def _planar(
@@ -123,10 +142,8 @@ def _planar(
     return sine / wave, inverse, 2 * modulus / wave**2
 
 
-def solid_modes(
-    hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders
-) -> np.ndarray:
-    """Functions (k, s, n) of a hole in three coordinates: Kelvin's transforms of monomials.
+def solid_modes(hole: Hole, degree: int, powers: int, points: np.ndarray, orders: Orders) -> Modes:
+    """Functions of a hole in three coordinates: Kelvin's transforms of monomials.
 
     `powers` counts the even powers of |x| beside; the order is as in two coordinates.
     """
@@ -138,18 +155,24 @@ def solid_modes(
     square = np.sum([taylor.product(x, x) for x in offsets], axis=0)
     potential, shrinking = taylor.power(square, -0.5), taylor.power(square, -1.0)
     inverted = [taylor.product(x, shrinking) for x in offsets]
-    modes = [mode for same in _monomials(taylor, offsets, potential, 2) for mode in same]
+    modes: list[np.ndarray] = []
+    names: list[tuple[Hashable, tuple[int, ...]]] = []
+    for same in _monomials(taylor, offsets, potential, 2):
+        modes += same.values()
+        names += (("potential", index) for index in same)
     for same in _monomials(taylor, inverted, potential, degree)[1:]:
-        for _ in range(powers + 1):
-            modes += same
-            same = [taylor.product(mode, square) for mode in same]
-    return np.stack(modes)
+        for j in range(powers + 1):
+            modes += same.values()
+            names += ((j, index) for index in same)
+            same = {index: taylor.product(mode, square) for index, mode in same.items()}
+    degrees = np.array([sum(index) for _, index in names])
+    return Modes(np.stack(modes), list(names), degrees)
 
 
 def _monomials(
     taylor: Taylor, factors: Sequence[np.ndarray], first: np.ndarray, degree: int
-) -> list[list[np.ndarray]]:
-    """All products of `first` with factors, for each degree up to the given one."""
+) -> list[dict[tuple[int, ...], np.ndarray]]:
+    """All products of `first` with factors by their powers, for each degree up to the given one."""
     products = [{(0,) * len(factors): first}]
     for _ in range(degree):
         following: dict[tuple[int, ...], np.ndarray] = {}
@@ -158,4 +181,4 @@ def _monomials(
             if raised not in following:
                 following[raised] = taylor.product(product, factors[axis])
         products.append(following)
-    return [list(same.values()) for same in products]
+    return products

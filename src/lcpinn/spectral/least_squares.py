@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
+from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid, apply_axes
+from lcpinn.spectral.regularisation import iterated_tikhonov
 
 DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
 FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
+LARGE = 700  # functions of a frame, above which a factorisation with pivoting takes too long
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
 STEPS = 200
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
@@ -58,8 +60,15 @@ def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> Least
         for grid in grids
     ):
         return iterative(blocks, accuracy)
-    on_box = all(isinstance(grid, TensorGrid) for grid in grids)
-    return dense(blocks, None if on_box else FRAME)
+    if all(isinstance(grid, TensorGrid) for grid in grids):
+        return dense(blocks)
+    large = all(len(g.points[0]) > 2 for g in grids) and _num_columns(blocks[0]) > LARGE
+    return regularised(blocks) if large and accuracy >= ACCURATE else dense(blocks, FRAME)
+
+
+def _num_columns(block: LinearisedRows) -> int:
+    assert isinstance(block.collocation, ScatteredPoints)
+    return block.slopes.shape[3] * block.collocation.basis.size
 
 
 # -- The matrix written out ----------------------------------------------------------------------
@@ -72,7 +81,8 @@ def equilibrated(blocks: Sequence[LinearisedRows]) -> tuple[list[np.ndarray], li
         matrix = block.matrix()
         size = np.linalg.norm(matrix, axis=1, keepdims=True)
         size = np.where(size > 0, size, 1)
-        matrices.append(matrix / size)
+        matrix /= size
+        matrices.append(matrix)
         targets.append(-block.residual.ravel() / size[:, 0])
     return matrices, targets
 
@@ -80,6 +90,17 @@ def equilibrated(blocks: Sequence[LinearisedRows]) -> tuple[list[np.ndarray], li
 def dense(blocks: Sequence[LinearisedRows], cutoff: float | None = None) -> LeastSquares:
     """Rows and columns of norm one; of several solutions, a small one."""
     return least_squares(*equilibrated(blocks), cutoff)
+
+
+def regularised(blocks: Sequence[LinearisedRows]) -> LeastSquares:
+    """Rows and columns of norm one, by a normal matrix with a small shift (regularisation.py)."""
+    matrices, targets = equilibrated(blocks)
+    try:
+        coefficients = iterated_tikhonov(matrices, targets)
+    except np.linalg.LinAlgError:
+        raise NotSolvable from None
+    remaining = [a @ coefficients - b for a, b in zip(matrices, targets, strict=True)]
+    return LeastSquares(coefficients, _norms(remaining), _norms(targets))
 
 
 def least_squares(

@@ -29,7 +29,7 @@ from lcpinn.precision import double
 from lcpinn.quadrature import tensor
 from lcpinn.rows import Problem, pointwise
 from lcpinn.sampling import Batch, Points, Sampling, fixed, with_normals
-from lcpinn.spectral.determinacy import SIZES as DETERMINED_IN
+from lcpinn.spectral.determinacy import FRAMES as DETERMINED_IN
 from lcpinn.spectral.determinacy import determinacy
 from lcpinn.term import Term
 
@@ -461,6 +461,8 @@ def _evaluation(bench: _Bench) -> str:
 def _one_solution(bench: _Bench) -> str:
     """The terms leave nothing open and do not contradict each other."""
     known = determinacy(bench.family)
+    if known.undecided:
+        raise _Void(known.reason)
     if known.reason:
         raise _Wrong(known.reason)
     dim = bench.family.domain.dim
