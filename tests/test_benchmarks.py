@@ -12,7 +12,17 @@ import pytest
 from toy import of_kind
 
 from benchmarks import __main__ as runner
-from benchmarks import baselines, choices, course, families, gauss_newton, scaling, solve, step
+from benchmarks import (
+    baselines,
+    boxes,
+    choices,
+    course,
+    families,
+    gauss_newton,
+    scaling,
+    solve,
+    step,
+)
 from benchmarks.stamp import stamp
 from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
@@ -395,7 +405,8 @@ def test_ratios_come_first_on_a_cpu_and_milliseconds_elsewhere(tmp_path):
 @pytest.mark.slow
 def test_the_solver_is_measured_and_drawn(tmp_path, capsys):
     out = tmp_path / "solve.json"
-    solve.main(["--families", "helmholtz-1d", "--settings", "2", "--out", str(out)])
+    asked = ["--families", "helmholtz-1d", "--settings", "2", "--seconds", "5", "--out", str(out)]
+    solve.main([*asked, "--parts", "solve,interpolant"])
     assert "helmholtz-1d" in capsys.readouterr().out
     written = json.loads(out.read_text())
     assert str(tmp_path) not in json.dumps(written)
@@ -405,3 +416,31 @@ def test_the_solver_is_measured_and_drawn(tmp_path, capsys):
     assert over_all["error"] < 1e-8
     assert over_all["verdict"]["solved"]
     assert out.with_suffix(".png").stat().st_size > 10_000
+    solve.main([*asked, "--parts", "solve,interpolant", "--resume"])  # nothing is left to measure
+    assert not capsys.readouterr().out
+    assert json.loads(out.read_text())["families"] == written["families"]
+
+
+@pytest.mark.slow
+def test_a_solve_on_a_box_is_measured(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "boxes.json"
+    monkeypatch.setattr(boxes, "SIZES", {2: (12, 20)})
+    boxes.main(["--families", "helmholtz-2d", "--most", "12", "--out", str(out)])
+    assert "144 unknowns in   4 blocks" in capsys.readouterr().out
+    (entry,) = json.loads(out.read_text())["solves"]
+    assert entry["converged"]
+    assert entry["largest"] == 36
+
+
+def test_settings_of_the_solver_keep_their_places():
+    entry = {}
+    for begin in (5, 0):  # whoever is done first
+        rows = [{"error": 1e-9, "seconds": 0.1, "i": begin + i} for i in range(5)]
+        answer = {"coordinates": 1, "first_seconds": float(begin), "settings": rows}
+        solve.put(entry, solve.Job("helmholtz-1d", "solve", begin), answer)
+    assert [row["i"] for row in entry["settings"]] == list(range(10))
+    assert entry["first_seconds"] == 0.0
+    failed = {"failed": "out of memory"}
+    solve.put(entry, solve.Job("helmholtz-1d", "fast"), failed)
+    assert entry["fast"] == failed
+    assert "failed: out of memory" in solve.line(solve.Job("helmholtz-1d", "fast"), failed)

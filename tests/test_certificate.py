@@ -16,6 +16,7 @@ import lcpinn as lc
 from benchmarks import certificate as benchmark
 from lcpinn.certificate import Estimator, certificate, worst_case
 from lcpinn.certificate.estimator import DRAWS
+from lcpinn.certificate.resolution import needed
 from lcpinn.cli import app
 from lcpinn.evaluation import true_errors
 from lcpinn.families import FAMILIES, Burgers
@@ -257,6 +258,12 @@ FINE = {
     "one of two": (
         FAMILIES["helmholtz-2d"](), lambda p: (jnp.sin(25 * p[0]) * p[1] ** 2)[None], [3.0],
     ),
+    "both of two": (
+        FAMILIES["helmholtz-2d"](), lambda p: jnp.sin(90 * p[0] + 50 * p[1] ** 2)[None], [3.0],
+    ),
+    "one of three": (
+        FAMILIES["helmholtz-3d"](), lambda p: (jnp.sin(30 * p[0]) * p[1] + p[2] ** 2)[None], [4.5],
+    ),
 }  # fmt: skip
 
 
@@ -270,6 +277,27 @@ def test_more_functions_are_taken_where_the_error_is_finer(name):
     error = 1e-3 * np.asarray(jax.vmap(bump)(points))
     expected = np.linalg.norm(error) / np.linalg.norm(truth)
     assert estimate.error == pytest.approx(expected, rel=0.15), estimate.reason
+
+
+def test_the_residual_says_how_many_functions_an_error_needs():
+    family = Circle()  # on a circle, so that waves along x are counted by twos
+    at = spoilt(family, lambda p: (p[0] ** 3 * jnp.sin(5 * jnp.pi * p[1]))[None])
+    along_t, along_x = needed(at.linearisation(1e-3, [1.3]))
+    assert along_t <= 5
+    assert along_x == 11  # of period 2: 5 sines, 5 cosines and the constant
+    steep = spoilt(family, lambda p: jnp.tanh(400 * (p[:1] - 0.5)))
+    assert needed(steep.linearisation(1e-3, [1.3]))[0] > 150
+
+
+def test_without_time_an_error_is_not_followed_far():
+    """Sizes that take long are begun only if there is time for them."""
+    family, bump, lam = FINE["both of two"]
+    estimator = spoilt(family, bump)
+    hasty = estimator(1e-3, lam, fronts=False, seconds=0.0)
+    assert np.isnan(hasty.error)
+    assert "resolve" in hasty.reason
+    sizes = max(np.prod(sizes) for sizes in estimator._expansions)
+    assert sizes <= 3600
 
 
 @pytest.mark.parametrize("periodic", [False, True])

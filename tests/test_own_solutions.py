@@ -192,6 +192,7 @@ def test_training_names_where_it_was_solved(tmp_path):
     at = solution.run["training"]["solved_at"]
     assert sorted(one["k"] for one in at) == pytest.approx([0.5, 0.875, 1.625, 2.0])
     assert "own solutions at 4 settings" in solution.run["training"]["stopped"][0]
+    assert [dict(one) for one in solution.judged().solved_at] == at
     assert lc.load(tmp_path / "run", family).protocol == protocol
     assert np.asarray(solution(x=1.0, k=1.0)) == pytest.approx(np.exp(-1), rel=0.05)
 

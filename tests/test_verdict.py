@@ -236,10 +236,12 @@ def test_one_training_for_a_tolerance():
 class Scripted(Judge):
     """A judge that answers with given errors, one list for each call."""
 
+    few = 3
+
     def __init__(self, *answers):
         self.answers, self.seconds, self.asked = list(answers), 0.0, []
 
-    def __call__(self, params, *, num=None, seconds=0.0, fronts=False, draws=None):
+    def __call__(self, params, *, num=None, seconds=0.0, each=0.0, fronts=False, draws=None):
         self.asked.append(num)
         return estimates(*self.answers.pop(0))
 
@@ -350,3 +352,14 @@ def test_many_coefficients_are_read_out():
     network = of_kind(MLP, lc.protocol.fast(Sources()).network)
     assert (network.readout, of_kind(FiLM, network.parameters).degree) == (1, 1)
     assert of_kind(MLP, lc.protocol.fast(Decay()).network).readout == 0
+
+
+def test_a_verdict_names_where_the_page_was_solved():
+    verdict = Verdict(True, 1e-6, {"k": 2.0}, 1e-3, "the largest estimated error is 1e-06")
+    assert verdict.trained_on([]) is verdict
+    few = verdict.trained_on([{"k": 1.0}, {"k": 2.5}])
+    assert few.reason.endswith("trained on the page's own solutions at k = 1 and at k = 2.5")
+    many = verdict.trained_on([{"k": k, "a": 0.1} for k in (3.0, 1.0, 2.0, 5.0)])
+    assert many.reason.endswith("own solutions at 4 settings, k = 1 to 5, a = 0.1 to 0.1")
+    assert Verdict.from_json(many.to_json()) == many
+    assert many.to_json()["solved_at"][0] == {"k": 3.0, "a": 0.1}

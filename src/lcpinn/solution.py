@@ -145,7 +145,7 @@ class Solution:
             return Verdict(None, None, None, TOLERANCE, f"{name} is for trying things out")
         draws = None if self.family.weights is None else self._draws(None, None)
         with double():
-            return judge(
+            verdict = judge(
                 self.problem,
                 self.predictor.params,
                 tolerance=tolerance,
@@ -154,6 +154,7 @@ class Solution:
                 start=self._start,
                 draws=draws,
             )
+        return verdict.trained_on(self.run.get("training", {}).get("solved_at", ()))
 
     def _start(self) -> Params:
         """The parameters that training began with."""

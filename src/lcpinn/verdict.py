@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ SHARE = 0.1  # of the training's time, for estimates
 OVERDUE = 3.0  # times what estimates may take, after which even a few of them are too many
 LEAST = 4.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings that are judged: at least (5 with one coefficient), and at most
+NAMED = 3  # settings that are listed one by one
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
 
 
@@ -40,7 +41,8 @@ class Verdict:
     """Whether a family is solved: True, False, or None where nothing can be said.
 
     `error` is the largest estimated relative error over lambda, found at `at`; `settings` says how
-    many lambda were judged, `reason` everything in one sentence.
+    many lambda were judged, `reason` everything in one sentence. `solved_at` are the settings whose
+    own solutions (lcpinn.own_solutions) the network was trained on.
     """
 
     solved: bool | None
@@ -49,18 +51,26 @@ class Verdict:
     tolerance: float
     reason: str
     settings: int = 0
+    solved_at: tuple[Mapping[str, float], ...] = ()
 
     def __str__(self) -> str:
         words = {True: "solved", False: "not solved", None: "no verdict"}[self.solved]
         return f"{words}: {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "solved_at": [dict(at) for at in self.solved_at]}
+
+    def trained_on(self, solved_at: Sequence[Mapping[str, float]]) -> Verdict:
+        """The same verdict, which names the settings whose own solutions were trained on."""
+        if not solved_at:
+            return self
+        reason = f"{self.reason}; trained on the page's own solutions{_among(solved_at)}"
+        return replace(self, reason=reason, solved_at=tuple(map(dict, solved_at)))
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Verdict:
         try:
-            return Verdict(**data)
+            return Verdict(**{**data, "solved_at": tuple(data.get("solved_at", ()))})
         except TypeError:
             raise LcpinnError("this is no verdict: its fields are others") from None
 
@@ -121,11 +131,12 @@ class Judge:
         *,
         num: int | None = None,
         seconds: float = math.inf,
+        each: float = math.inf,
         fronts: bool = False,
         draws: np.ndarray | None = None,
     ) -> list[Estimate]:
         """Estimates at `num` settings, less when the seconds are over: but a few in any case,
-        unless those take several times as long.
+        unless those take several times as long. None of them should take more than `each`.
 
         The first that cannot be estimated ends it: nothing can be said from there on.
         """
@@ -135,7 +146,8 @@ class Judge:
         prior = self.problem.family.parameters
         sequence = itertools.chain(self._suspects, self._doubtful(params), settings_of(prior))
         for lam in itertools.islice(sequence, num or self.few):
-            estimate = self._estimator(params, lam, shots, fronts=fronts)
+            allowed = min(each, max(OVERDUE * seconds - (time.perf_counter() - began), 0.0))
+            estimate = self._estimator(params, lam, shots, fronts=fronts, seconds=allowed)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if not math.isfinite(estimate.error):
                 break
@@ -184,7 +196,7 @@ def judge(
     verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance)
     if verdict.solved is None and held_out is not None and start is not None:
         fall = residual_fall(problem, start(), params, held_out)
-        return Verdict(**{**asdict(verdict), "reason": f"{verdict.reason}; {fall}"})
+        return replace(verdict, reason=f"{verdict.reason}; {fall}")
     return verdict
 
 
@@ -208,6 +220,18 @@ def from_estimates(estimates: list[Estimate], tolerance: float) -> Verdict:
     reason = f"the largest estimated error is {largest.error:.1e}{_where(largest.at)}"
     reason += f" ({settings}tolerance {tolerance:.0e})"
     return Verdict(True, largest.error, largest.at, tolerance, reason, num)
+
+
+def _among(solved_at: Sequence[Mapping[str, float]]) -> str:
+    """All settings if they are few, else how many there are in which ranges."""
+    if len(solved_at) <= NAMED:
+        return " and".join(map(_where, solved_at))
+    ranges = [
+        f"{name} = {short(float(f'{low:.4g}'))} to {short(float(f'{high:.4g}'))}"
+        for name in solved_at[0]
+        for low, high in [(min(a[name] for a in solved_at), max(a[name] for a in solved_at))]
+    ]
+    return f" at {len(solved_at)} settings, {', '.join(ranges)}"
 
 
 def _where(at: Mapping[str, float] | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.certificate.resolution import QUICK, Patience, needed, num_unknowns
 from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box
 from lcpinn.family import Family
@@ -23,7 +24,7 @@ from lcpinn.shape.corners import may_have_inward_corners
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
 from lcpinn.spectral.frame import Basis, affordable, functions_on, too_many_holes
-from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.least_squares import NotSolvable, TooLarge
 from lcpinn.spectral.linearisation import (
     CHUNK,
     LEAST,
@@ -33,17 +34,23 @@ from lcpinn.spectral.linearisation import (
     zeroth,
 )
 from lcpinn.spectral.march import March, Unresolved, march_direction, marched_values
+from lcpinn.spectral.normal import NormalMatrix, TensorRows
 from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.threads import blas_threads
 
 # Functions along each coordinate, by the number of coordinates; and of what has to agree with them.
-SIZES = {1: (128, 96), 2: (24, 18), 3: (15, 12)}
+SIZES = {1: (128, 96), 2: (24, 18), 3: (18, 14)}
 FRAMES = {1: (64, 48), 2: (22, 18), 3: (16, 14), 4: (14, 12)}  # of frames; any domain of four
-GROWTHS = {1: 4, 2: 3, 3: 1}  # how often finer ones are tried where those do not agree
+GROWTHS = {1: 4, 2: 3, 3: 2}  # how often finer ones are tried where those do not agree
 FRAME_GROWTHS = {1: 1, 2: 3, 3: 1, 4: 0}
 BEYOND = 0.3  # more functions than an expansion has that is judged itself, relatively
-GROWTH, MOST = 1.4, 3600  # by what factor; and the most functions of all outputs
-LESS = 0.55  # of that, for the coarse one, with many outputs
+GROWTH = 1.4  # by what factor
+LESS = 0.55  # of what is quick, for the coarse one, with many outputs
+COARSER = 0.8  # functions of the coarse one, where the residual says how many are needed
+FEWEST = {1: 64, 2: 16, 3: 10}  # along a coordinate, where others need many
+SECONDS = 20.0  # that an estimate may take where nothing else is said
+KEPT = 8  # expansions whose tables are kept for the next setting
+SMALL = 8  # functions along each coordinate of one that tells the symmetries
 FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out: at first, and grown
 FIRST_IN_FRAME = {1: 4000, 2: 4000, 3: 3200, 4: 2400}
 MOST_IN_FRAME = {1: 2000, 2: 2000, 3: 3200, 4: 2400}
@@ -111,12 +118,15 @@ class Estimator:
         weights: np.ndarray | None = None,
         *,
         fronts: bool = True,
+        seconds: float = SECONDS,
     ) -> Estimate:
         """The error at one setting; with loss weights (draws, m), that of the mean over them.
 
-        Without `fronts` it takes a moment, and an error that is not smooth stays unknown.
+        Without `fronts` an error that is not smooth stays unknown. Expansions that take more than a
+        moment are begun only if they should be done within so many `seconds`.
         """
-        return self.correction(params, parameters, weights, fronts=fronts).estimate
+        asked = self.correction(params, parameters, weights, fronts=fronts, seconds=seconds)
+        return asked.estimate
 
     def correction(
         self,
@@ -125,6 +135,7 @@ class Estimator:
         weights: np.ndarray | None = None,
         *,
         fronts: bool = True,
+        seconds: float = SECONDS,
     ) -> Correction:
         """The estimate, and what is judged with its error taken away, as a function of points."""
         if self.family.domain.dim not in FRAMES:
@@ -135,13 +146,12 @@ class Estimator:
             return _none(reason)
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
-            # With one coordinate finer expansions take a moment, too.
             dim = self.family.domain.dim
-            growths = GROWTHS.get(dim, 1) if fronts or dim == 1 else 1
             if uses_grids(self.family.domain):
-                correction = self._expanded(at, growths, self._resolution(params))
-            else:
-                correction = self._in_frame(at, growths)
+                patience = Patience(seconds, len(self.family.outputs), partial(self._work, at))
+                correction = self._expanded(at, patience, self._resolution(params))
+            else:  # with one coordinate finer ones take a moment, too
+                correction = self._in_frame(at, FRAME_GROWTHS[dim] if fronts or dim == 1 else 1)
             if not correction.estimate.reason or not fronts or self._march is None:
                 return correction
             return self._marched(at)
@@ -184,6 +194,8 @@ class Estimator:
         if not isinstance(self.family.domain, Box):
             return Expansion(self.terms, sizes, parameters)
         if sizes not in self._expansions:
+            while len(self._expansions) >= KEPT:
+                del self._expansions[next(iter(self._expansions))]
             self._expansions[sizes] = Expansion(self.terms, sizes)
         return self._expansions[sizes]
 
@@ -195,26 +207,46 @@ class Estimator:
         return March(self.terms, direction)
 
     def _expanded(
-        self, at: Linearisation, growths: int, least: tuple[int, ...] | None = None
+        self, at: Linearisation, patience: Patience, least: tuple[int, ...] | None = None
     ) -> Correction:
         """By expansions of two sizes that agree; where they do not, by two that are finer."""
-        dim, outputs = self.family.domain.dim, len(self.family.outputs)
-        fine, coarse = ((num,) * dim for num in SIZES[dim])
-        fine, coarse = _within(fine, MOST / outputs), _within(coarse, LESS * MOST / outputs)
-        if least is not None:
-            fine, coarse = self._beyond(least, fine), self._beyond(least, coarse)
+        fine, coarse = self._first_sizes(at, patience, least)
         attempt, before = self._attempt(fine, at), None
-        for grown in range(1 + growths):
+        for grown in range(1 + GROWTHS[self.family.domain.dim]):
             if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE):
                     return attempt.correction
-            sizes = _grown(attempt) if grown < growths else None
-            if sizes is None:
+            sizes = _grown(attempt)
+            if sizes is None or not patience.allows(sizes, grown):
                 break
             before, attempt = attempt, self._attempt(sizes, at)
         return _none(_why_not(attempt))
+
+    def _work(self, at: Linearisation) -> float:
+        """What an expansion takes beside one without symmetries."""
+        expansion = self._expansion((SMALL,) * self.family.domain.dim, at.parameters)
+        try:
+            rows = expansion.rows(at, expansion.zero, expansion.base(at))
+        except NotFinite:
+            return 1.0
+        return NormalMatrix([TensorRows(block) for block in rows]).share_of_work
+
+    def _first_sizes(
+        self, at: Linearisation, patience: Patience, least: tuple[int, ...] | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those of two expansions to begin with: as the residual needs, if that is affordable."""
+        dim, outputs = self.family.domain.dim, len(self.family.outputs)
+        fine, coarse = ((num,) * dim for num in SIZES[dim])
+        fine, coarse = _within(fine, QUICK / outputs), _within(coarse, LESS * QUICK / outputs)
+        if least is not None:
+            return self._beyond(least, fine), self._beyond(least, coarse)
+        if dim > 1 and patience.seconds > 0:
+            wanted = tuple(max(num, FEWEST[dim]) for num in needed(at))
+            if any(a > b for a, b in zip(wanted, fine, strict=True)) and patience.allows(wanted):
+                fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
+        return fine, coarse
 
     def _in_frame(self, at: Linearisation, growths: int) -> Correction:
         """The same on shapes and in four coordinates, where corrections themselves are compared.
@@ -270,8 +302,7 @@ class Estimator:
         """Sizes that go beyond what is judged, in proportion, as far as that is affordable."""
         share = 1 + BEYOND * sizes[0] / SIZES[len(sizes)][0]
         more = tuple(max(a, int(np.ceil(share * b))) for a, b in zip(sizes, least, strict=True))
-        affordable = np.prod(more) * len(self.family.outputs) <= MOST
-        return more if affordable else sizes
+        return more if num_unknowns(more) * len(self.family.outputs) <= QUICK else sizes
 
     def _attempt(
         self, sizes: tuple[int, ...], at: Linearisation, allowance: float = 1.0
@@ -290,6 +321,8 @@ class Estimator:
                 solved = expansion.step(at, coefficients, series)
             except NotFinite as name:
                 return refused(f"the term {str(name)!r} is not finite")
+            except TooLarge:
+                return refused(_too_few(sizes))
             except NotSolvable:
                 return refused("the linearised equations are singular")
             whole = max(whole, float(np.linalg.norm(solved.initial)))
@@ -361,7 +394,7 @@ class Attempt(NamedTuple):
 def _grown(attempt: Attempt) -> tuple[int, ...] | None:
     """More functions along the coordinates whose coefficients have decayed least, or not at all.
 
-    None where an expansion is not what will resolve it, or no more functions are affordable.
+    None where an expansion is not what will resolve it.
     """
     if not np.isfinite(attempt.coefficients).all() or not attempt.coefficients.any():
         return None
@@ -370,7 +403,7 @@ def _grown(attempt: Attempt) -> tuple[int, ...] | None:
         int(np.ceil(GROWTH * num)) if tail > 0.1 * max(tails) else num + 2
         for num, tail in zip(attempt.sizes, tails, strict=True)
     )
-    return sizes if np.prod(sizes) * len(attempt.coefficients) <= MOST else None
+    return sizes
 
 
 def _left_between(
@@ -409,7 +442,8 @@ def _none(reason: str) -> Correction:
 
 def _within(sizes: tuple[int, ...], most: float) -> tuple[int, ...]:
     """As many functions along each coordinate, or so many that there are at most `most` in all."""
-    return tuple(min(num, int(most ** (1 / len(sizes)))) for num in sizes)
+    share = min(1.0, (most / num_unknowns(sizes)) ** (1 / len(sizes)))
+    return tuple(int(share * num) for num in sizes)
 
 
 def _agree(one: float, other: float, factor: float) -> bool:

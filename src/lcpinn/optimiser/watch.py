@@ -31,7 +31,7 @@ class Watch:
 
     def estimate(self, params: Params) -> Estimate:
         """The largest error at a few lambda."""
-        largest = worst(self._judge(params))
+        largest = worst(self._judge(params, each=self._allowed() / self._judge.few))
         self.error = largest.error
         if largest.at is not None and np.isfinite(largest.error):
             self._judge.suspect(largest.at)
@@ -45,10 +45,16 @@ class Watch:
         self._loss = loss
         if not self.estimate(state.best).error <= self.tolerance:
             return False
-        seconds = max(SHARE * (time.perf_counter() - self._began), 1.0)
-        largest = worst(self._judge(state.best, num=MANY, seconds=seconds))
+        allowed = self._allowed()
+        largest = worst(
+            self._judge(state.best, num=MANY, seconds=allowed, each=allowed / self._judge.few)
+        )
         self.error = largest.error
         return bool(largest.error <= self.tolerance)
+
+    def _allowed(self) -> float:
+        """Seconds for estimates: a share of those that training has taken."""
+        return max(SHARE * (time.perf_counter() - self._began), 1.0)
 
     def _due(self, loss: float) -> bool:
         elapsed = time.perf_counter() - self._began

@@ -22,6 +22,7 @@ import numpy as np
 from lcpinn.jet import Orders, factorial
 
 CHUNK = 1 << 22  # numbers in one table at scattered points: bounds the memory that it takes
+UNUSED, FEW = 1e-14, 4  # the share of a coefficient that is rounding; functions kept beyond
 TAIL = 8  # the last coefficients along an axis that tell whether they have decayed: one in so many
 
 
@@ -98,6 +99,24 @@ class TensorBasis:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @cached_property
+    def _degrees(self) -> np.ndarray:
+        """Of every product its degree along each axis, as a share of the highest: (size, dim)."""
+        degrees = np.meshgrid(*(np.arange(n) / n for n in self.shape), indexing="ij")
+        return np.stack([d.ravel() for d in degrees], axis=-1)
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """Products that are worth an unknown, (size,): of three axes or more, those in a ball.
+
+        Smooth functions that know no axes have about as small coefficients beyond it as behind the
+        last one along an axis (Trefethen 2017, Multivariate polynomial approximation in the
+        hypercube).
+        """
+        if len(self.axes) < 3:
+            return np.ones(self.size, bool)
+        return np.sum(self._degrees**2, axis=1) <= 1
+
     def table(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """Taylor coefficients (s, n, size) of all products at points (n, dim) in no order."""
         parts = []
@@ -139,13 +158,29 @@ class TensorBasis:
         return padded(coefficients, self.shape, other.shape)
 
     def tails(self, coefficients: np.ndarray) -> list[float]:
-        """Along each axis, the share of its last coefficients in an expansion (outputs, size)."""
-        tensor = coefficients.reshape(-1, *self.shape)
-        return [
-            float(np.linalg.norm(np.take(tensor, range(num - tail_length(num), num), axis=1 + i)))
-            / max(float(np.linalg.norm(tensor)), np.finfo(float).tiny)
-            for i, num in enumerate(self.shape)
-        ]  # fmt: skip
+        """Along each axis, the share of its last coefficients in an expansion (outputs, size).
+
+        Of three axes or more, those near the rim of the ball belong to the axis of their highest
+        degree.
+        """
+        last = self._degrees > [1 - (tail_length(num) + 0.5) / num for num in self.shape]
+        if len(self.axes) > 2:
+            rim = np.linalg.norm(self._degrees, axis=1) > 1 - 1 / TAIL
+            highest = np.argmax(self._degrees, axis=1)
+            last[rim, highest[rim]] = True
+        squares = np.sum(coefficients**2, axis=0)
+        whole = max(float(np.sum(squares)), np.finfo(float).tiny)
+        return [float(np.sqrt(np.sum(squares[some]) / whole)) for some in last.T]
+
+    def used(self, coefficients: np.ndarray) -> list[int]:
+        """Along each axis, how many functions an expansion (outputs, size) has more than rounding
+        of, and a few more."""
+        tensor = np.abs(coefficients.reshape(-1, *self.shape))
+        least, counts = UNUSED * tensor.max(), []
+        for i, num in enumerate(self.shape):
+            along = np.moveaxis(tensor, 1 + i, 0).reshape(num, -1).max(axis=1)
+            counts.append(min(num, int(np.max(np.flatnonzero(along > least), initial=0)) + 1 + FEW))
+        return counts
 
     def last(self, functions: np.ndarray) -> np.ndarray:
         """The last coefficients along any axis of several expansions: (k, f) of (o, size, f)."""

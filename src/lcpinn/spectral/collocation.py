@@ -65,8 +65,12 @@ class TensorGrid:
 
     def tables(self, index: MultiIndex) -> list[np.ndarray]:
         """For each axis (points, functions); their product is a Taylor coefficient."""
-        first, *others = (table[order] for table, order in zip(self._tables, index, strict=True))
+        first, *others = self.derivatives(index)
         return [first / factorial(index), *others]
+
+    def derivatives(self, index: MultiIndex) -> list[np.ndarray]:
+        """For each axis (points, functions), the derivatives themselves."""
+        return [table[order] for table, order in zip(self._tables, index, strict=True)]
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""

@@ -3,22 +3,33 @@
 `dense` writes the matrix out and equilibrates it, rows and columns; singular directions below a
 cutoff are left out, so that frames, which are redundant, do not blow up. `iterative` never writes
 the matrix out: every column is a product of one function for each axis and is applied as such, by
-conjugate gradients. Their preconditioner is the normal matrix, which on tensor grids is a sum of
-Kronecker products where slopes do not depend on the place, and is contracted axis by axis (sum
-factorisation) where they do.
+conjugate gradients. Their preconditioner is the normal matrix (normal.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid, apply_axes
+from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
+from lcpinn.spectral.normal import NormalMatrix, NotSolvable, TensorRows, TooLarge
 from lcpinn.spectral.regularisation import iterated_tikhonov
+
+__all__ = [
+    "LeastSquares",
+    "NormalMatrix",
+    "NotSolvable",
+    "TensorRows",
+    "TooLarge",
+    "dense",
+    "iterative",
+    "least_squares",
+    "regularised",
+    "solve",
+]
 
 DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
 FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
@@ -29,15 +40,6 @@ RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
 REFINEMENT = 5  # steps of a second iteration, where more than ACCURATE is asked for
 PATIENCE = 8  # steps without a smaller gradient, after which rounding is what is left
-JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
-ROUNDING = 1e-15  # relative variation of slopes over the points, below which they are constant
-
-
-Tables = Sequence[np.ndarray]  # for each axis (points, functions)
-
-
-class NotSolvable(Exception):
-    """The normal matrix is far from positive definite."""
 
 
 class LeastSquares(NamedTuple):
@@ -157,16 +159,14 @@ def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> L
     What is left counts as infinite where the iteration does not converge.
     """
     rows = [TensorRows(block) for block in blocks]
-    normal = sum(r.normal() for r in rows)
-    assert isinstance(normal, np.ndarray)
-    factor = _factorised(normal)
+    normal = NormalMatrix(rows)
     target = [-r.weight * r.block.residual for r in rows]
-    solution, converged = _conjugate_gradients(rows, factor, target, accuracy, STEPS)
+    solution, converged = _conjugate_gradients(rows, normal, target, accuracy, STEPS)
     if not converged:
         return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
     residual = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
     if accuracy < ACCURATE:  # once more, for what rounding has left
-        step, _ = _conjugate_gradients(rows, factor, residual, accuracy, REFINEMENT)
+        step, _ = _conjugate_gradients(rows, normal, residual, accuracy, REFINEMENT)
         refined = [v - r.apply(step) for v, r in zip(residual, rows, strict=True)]
         if np.linalg.norm(_norms(refined)) < np.linalg.norm(_norms(residual)):
             solution, residual = solution + step, refined
@@ -174,14 +174,16 @@ def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> L
 
 
 def _conjugate_gradients(
-    rows: Sequence[TensorRows], factor: Any, residual: list[np.ndarray], accuracy: float, steps: int
-) -> tuple[np.ndarray, bool]:
+    rows: Sequence[TensorRows], normal: NormalMatrix, residual: list[np.ndarray], accuracy: float,
+    steps: int,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
     """The solution that removes a residual, and whether it is as accurate as asked for."""
-    solution = np.zeros(len(factor[0]))
+    solution = np.zeros(rows[0].block.slopes.shape[3] * rows[0].grid.basis.size)
     direction, size, first, sizes = solution, 1.0, None, [np.inf]
     for _ in range(steps):
         gradient = sum(r.transposed(v) for r, v in zip(rows, residual, strict=True))
-        step = scipy.linalg.cho_solve(factor, gradient, check_finite=False)
+        assert isinstance(gradient, np.ndarray)
+        step = normal.solve(gradient)
         size, before = float(gradient @ step), size
         if first is None:
             first = size
@@ -196,21 +198,6 @@ def _conjugate_gradients(
     return solution, False
 
 
-def _factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Cholesky's factor of a matrix that is singular to rounding where a level is free."""
-    for jitter in JITTERS:
-        shifted = normal.copy()
-        shifted[np.diag_indices_from(shifted)] *= 1 + jitter
-        try:
-            factor, lower = scipy.linalg.cho_factor(
-                shifted, lower=True, overwrite_a=True, check_finite=False
-            )
-            return factor, bool(lower)
-        except np.linalg.LinAlgError:
-            continue
-    raise NotSolvable
-
-
 def _stagnates(sizes: Sequence[float], enough: float) -> bool:
     """Whether what was accurate enough long ago has not become more so for a while."""
     recent, before = sizes[-PATIENCE:], sizes[:-PATIENCE]
@@ -219,112 +206,3 @@ def _stagnates(sizes: Sequence[float], enough: float) -> bool:
 
 def _norms(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.array([np.linalg.norm(part) for part in parts])
-
-
-class TensorRows:
-    """The rows of a block on a tensor grid, weighted, of size one on average.
-
-    The weights are those in which the highest derivatives of Chebyshev polynomials are orthogonal.
-    """
-
-    def __init__(self, block: LinearisedRows):
-        assert isinstance(block.collocation, TensorGrid)
-        self.block, self.grid = block, block.collocation
-        mass = reduce(np.kron, self.grid.row_weights)
-        self._tables = {
-            s: self.grid.tables(index)
-            for s, index in enumerate(self.grid.orders.indices)
-            if block.slopes[:, :, s].any()
-        }
-        squares = np.einsum("n,ncso->s", mass, block.slopes**2)
-        trace = sum(squares[s] * self._trace(tables) for s, tables in self._tables.items())
-        num = block.slopes.shape[3] * self.grid.basis.size
-        self.weight = np.sqrt((num / trace if trace > 0 else 1.0) * mass)[:, None]
-
-    def _trace(self, tables: Tables) -> float:
-        pairs = zip(self.grid.row_weights, tables, strict=True)
-        return float(np.prod([mass @ np.sum(table**2, axis=1) for mass, table in pairs]))
-
-    def normal(self) -> np.ndarray:
-        """The normal matrix of these rows, (outputs functions)²."""
-        slopes, num_outputs = self.block.slopes, self.block.slopes.shape[3]
-        varying = np.ptp(slopes, axis=0) > ROUNDING * np.max(np.abs(slopes), axis=0, initial=0.0)
-        constant = not varying.any()
-        first, *others = self.grid.basis.shape
-        rest = int(np.prod(others, dtype=int))
-        total = np.zeros((num_outputs, num_outputs, first * first, rest * rest))
-        constants: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
-        for s, left in self._tables.items():
-            for t, right in self._tables.items():
-                products = np.einsum("nco,ncp->opn", slopes[:, :, s], slopes[:, :, t])
-                products = products * self.weight[:, 0] ** 2
-                for o, p in np.argwhere(np.any(products, axis=2)):
-                    if constant:
-                        pair = self._constant(products[o, p], left, right)
-                        constants.setdefault((o, p), []).append(pair)
-                    else:
-                        self._varying(total[o, p], products[o, p], left, right)
-        for (o, p), pairs in constants.items():  # a sum of outer products is one product
-            firsts, rests = (np.stack(parts) for parts in zip(*pairs, strict=True))
-            total[o, p] += firsts.T @ rests
-        total = total.reshape(num_outputs, num_outputs, first, first, rest, rest)
-        size = num_outputs * first * rest
-        return self._unfolded(total, others).transpose(0, 2, 4, 1, 3, 5).reshape(size, size)
-
-    @staticmethod
-    def _unfolded(total: np.ndarray, others: Sequence[int]) -> np.ndarray:
-        """(o, p, j, j', pairs of the other axes) with those as (k l, k' l')."""
-        if len(others) < 2:
-            return total
-        o, p, j, _ = total.shape[:4]
-        second, third = others
-        pairs = total.reshape(o, p, j, j, second, second, third, third)
-        pairs = pairs.transpose(0, 1, 2, 3, 4, 6, 5, 7)
-        return pairs.reshape(total.shape)
-
-    def _constant(
-        self, products: np.ndarray, left: Tables, right: Tables
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of a Kronecker product: the slopes are the same at all points."""
-        first, *others = (
-            ((a * w[:, None]).T @ b).ravel()
-            for a, b, w in zip(left, right, self.grid.row_weights, strict=True)
-        )
-        rest = reduce(np.outer, others).ravel() if others else np.ones(1)
-        return products.sum() * first, rest
-
-    def _varying(
-        self, total: np.ndarray, products: np.ndarray, left: Tables, right: Tables
-    ) -> None:
-        """Add the sum over all points, one axis after the other, the last one first."""
-        first, *others = (_pairs(a, b) for a, b in zip(left, right, strict=True))
-        value = products.reshape(self.grid.counts)
-        if others:
-            value = value @ others.pop()
-        while others:  # (..., points, pairs of the axes behind)
-            value = (others.pop().T @ value).reshape(*value.shape[:-2], -1)
-        total += first.T @ value.reshape(self.grid.counts[0], -1)
-
-    def apply(self, coefficients: np.ndarray) -> np.ndarray:
-        """The weighted rows (n, c) of an expansion, which is flat."""
-        slopes, total = self.block.slopes, np.zeros(self.block.residual.shape)
-        for s, tables in self._tables.items():
-            for o, one in enumerate(coefficients.reshape(slopes.shape[-1], -1)):
-                total += slopes[:, :, s, o] * apply_axes(tables, one)[:, None]
-        return self.weight * total
-
-    def transposed(self, values: np.ndarray) -> np.ndarray:
-        """The transpose of `apply`."""
-        slopes, weighted, parts = self.block.slopes, self.weight * values, []
-        for o in range(slopes.shape[-1]):
-            gradient = np.zeros(self.grid.basis.size)
-            for s, tables in self._tables.items():
-                each = np.sum(slopes[:, :, s, o] * weighted, axis=1)
-                gradient += apply_axes([t.T for t in tables], each)
-            parts.append(gradient)
-        return np.concatenate(parts)
-
-
-def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(points, functions²): products of two tables at every point."""
-    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)

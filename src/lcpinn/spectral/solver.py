@@ -17,10 +17,11 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
+from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
-from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.least_squares import NotSolvable, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
 from lcpinn.spectral.newton import NotConverged, first_solution, newton
@@ -28,7 +29,7 @@ from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.threads import blas_threads
 
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
-MOST = {1: 2048, 2: 4400, 3: 6000}  # functions of all outputs
+MOST = {1: 2048, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
 MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
@@ -197,31 +198,29 @@ class Solver:
         """The last of expansions that grow, with its distance to the one before; or why not."""
         expansion, coefficients = self._first() if near is None else self._from(near)
         best: Resolved | None = None
+        # A march may be the better way; of a linear equation larger expansions cost less than one,
+        # and before its waves are resolved, two sizes need not come closer.
+        marches = self.march is not None and not self.family.is_linear()
         worse, why = 0, ""
         while True:
             tails = expansion.basis.tails(coefficients)
-            following = Expansion(
-                self.terms, self._grown(expansion.sizes, tails), self.at.parameters
+            larger = self._larger(
+                expansion, coefficients, self._grown(expansion, tails, coefficients)
             )
-            unknowns = following.basis.size * len(self.family.outputs)
-            most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
-            if unknowns > most or self._late():
+            if larger is None:
                 sizes = " x ".join(map(str, expansion.sizes))
                 why = f"{sizes} functions do not resolve it to the tolerance"
                 break
-            guess = resized(coefficients, expansion.basis, following.basis)
-            finer = self._level(
-                following, newton(following, self.at, guess, deadline=self.deadline)
-            )
+            following, guess, finer = larger
             gap = self._gap(following, finer, guess)
-            slow = SLOW if self.march is not None else 1.0  # a march may be the better way
+            slow = SLOW if marches else 1.0
             worse = worse + 1 if best is not None and gap >= slow * best.error else 0
             if best is None or gap < best.error:
                 best = Resolved(gap, following, finer)
             expansion, coefficients = following, finer
             if gap <= self.tolerance and self.resolved(following, finer):
                 return Resolved(gap, following, finer), ""
-            if worse >= 2 and (best.error < USEFUL or self.march is not None):
+            if worse >= 2 and (best.error < USEFUL or marches):
                 why = f"more functions do not help: two sizes differ by {best.error:.0e}"
                 break
         if best is None or best.error > USEFUL:
@@ -229,6 +228,26 @@ class Solver:
         if best.expansion.on_box and max(best.expansion.basis.tails(best.coefficients)) > USEFUL:
             return None, why
         return best._replace(reason=why), why
+
+    def _larger(
+        self, expansion: Expansion, coefficients: np.ndarray, candidates: Sequence[Sequence[int]]
+    ) -> tuple[Expansion, np.ndarray, np.ndarray] | None:
+        """The solution with the first of several sizes that is affordable, and what it began with.
+
+        None where none is, or the time is up.
+        """
+        most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
+        for sizes in candidates:
+            following = Expansion(self.terms, sizes, self.at.parameters)
+            if following.basis.size * len(self.family.outputs) > most or self._late():
+                continue
+            guess = resized(coefficients, expansion.basis, following.basis)
+            try:
+                finer = newton(following, self.at, guess, deadline=self.deadline)
+            except TooLarge:
+                continue
+            return following, guess, self._level(following, finer)
+        return None
 
     def _from(self, near: Resolved) -> tuple[Expansion, np.ndarray]:
         """A solution with the functions of another one, or, where it cannot be had, a coarse one.
@@ -276,21 +295,27 @@ class Solver:
         least = small / MOST_REMAINING + 1e-12
         return expansion.remaining_share_between(self.at, coefficients, least)
 
-    def _grown(self, sizes: Sequence[int], tails: Sequence[float]) -> list[int]:
-        """More functions along coordinates whose coefficients have not decayed; or along all."""
+    def _grown(
+        self, expansion: Expansion, tails: Sequence[float], coefficients: np.ndarray
+    ) -> list[list[int]]:
+        """More functions along coordinates whose coefficients have not decayed; or along all.
+
+        Where that is too much, few more, and along the others as many as are of use.
+        """
+        sizes = expansion.sizes
         factor = GROWTH[len(sizes)]
         enough = [tail <= SHARE * self.tolerance for tail in tails]
         if all(enough):
-            return [int(np.ceil(1.2 * num)) for num in sizes]
-        most = MOST[len(sizes)] / len(self.family.outputs)
-        for share in (factor, 0.5 + 0.5 * factor, 1.15):  # less where that is too much
-            grown = [
-                num + 2 if fine else int(np.ceil(share * num))
-                for num, fine in zip(sizes, enough, strict=True)
-            ]
-            if np.prod(grown) <= most:
-                break
-        return grown
+            return [[int(np.ceil(1.2 * num)) for num in sizes]]
+        fine, candidates = [num + 2 for num in sizes], []
+        for share in (factor, 0.5 + 0.5 * factor, 1.15):
+            candidates.append([
+                few if done else int(np.ceil(share * num))
+                for num, few, done in zip(sizes, fine, enough, strict=True)
+            ])  # fmt: skip
+            if isinstance(expansion.basis, TensorBasis):
+                fine = expansion.basis.used(coefficients)
+        return candidates
 
     def _gap(self, expansion: Expansion, coefficients: np.ndarray, other: np.ndarray) -> float:
         """The relative distance of two expansions; the worst output counts."""

@@ -1,0 +1,92 @@
+"""How many functions an error needs along each coordinate of a box, and how many are affordable.
+
+The error inherits its finest parts from the residual, which is known: its Chebyshev and Fourier
+coefficients along a few lines say where an expansion of it has to begin.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+import scipy
+
+from lcpinn.domain import Box
+from lcpinn.spectral.basis import Axis
+from lcpinn.spectral.linearisation import Linearisation
+
+LINES, FUNCTIONS = 16, 192  # along each coordinate, and on each of them
+SHARE = 0.05  # of the residual, that fewer functions may leave
+QUICK = 3600  # unknowns of all outputs that take a moment
+MOST = {1: 3600, 2: 16000, 3: 36000}  # of what may take long
+PACE = 3e-11  # seconds, times unknowns cubed: what an expansion without symmetries takes
+
+
+def needed(at: Linearisation) -> list[int]:
+    """Functions along each coordinate of a box that leave a small share of the residual."""
+    domain = at.family.domain
+    assert isinstance(domain, Box)
+    lines = np.asarray(domain.sobol(LINES, seed=17))
+    sizes = []
+    for i, (name, (low, high)) in enumerate(domain.ranges.items()):
+        axis = Axis(low, high, name in domain.periodic, FUNCTIONS)
+        nodes = axis.nodes()
+        points = np.repeat(lines, len(nodes), axis=0)
+        points[:, i] = np.tile(nodes, len(lines))
+        sizes.append(_count(_energies(at, points, axis), axis.periodic))
+    return sizes
+
+
+def _energies(at: Linearisation, points: np.ndarray, axis: Axis) -> np.ndarray:
+    """The residual's squared coefficients along an axis, all lines and equations together."""
+    total = np.zeros(1)
+    for term in at.terms.interior:
+        orders = at.family.orders([term])
+        residual, slopes = at.slopes(term, orders, at.series(points, orders), points)
+        unit = np.sqrt(np.mean(np.sum(slopes**2, axis=(2, 3)), axis=0))  # each equation's own
+        values = (residual / np.where(unit > 0, unit, 1)).reshape(LINES, -1, residual.shape[1])
+        if axis.periodic:
+            squares = np.abs(scipy.fft.rfft(values, axis=1)) ** 2
+        else:
+            squares = scipy.fft.dct(values, axis=1, norm="ortho") ** 2
+        total = total + squares.sum(axis=(0, 2))
+    return total
+
+
+def _count(energies: np.ndarray, periodic: bool) -> int:
+    """How many coefficients leave less than the share; all of them where it is not finite."""
+    whole = float(energies.sum())
+    if not np.isfinite(whole):
+        return len(energies)
+    remaining = whole - np.cumsum(energies)
+    count = int(np.argmax(remaining <= SHARE**2 * whole)) + 1
+    return 2 * count - 1 if periodic else count
+
+
+def num_unknowns(sizes: Sequence[int]) -> float:
+    """How many functions are unknowns: of three coordinates those in a ball (basis.py)."""
+    return float(np.prod(sizes)) * (0.55 if len(sizes) > 2 else 1.0)
+
+
+class Patience:
+    """Which expansions are affordable: those that take a moment, and what should be done in time.
+
+    Quick ones do not depend on the clock, so that what rests on them can be repeated. `work` is
+    what an expansion takes beside one without symmetries.
+    """
+
+    def __init__(self, seconds: float, outputs: int, work: Callable[[], float]):
+        self.seconds, self._outputs, self._began = seconds, outputs, time.perf_counter()
+        self._work = cache(work)
+
+    def allows(self, sizes: Sequence[int], grown: int = 0) -> bool:
+        """Whether an expansion is, after so many that were smaller."""
+        unknowns = num_unknowns(sizes) * self._outputs
+        if unknowns <= QUICK and (grown < 1 or len(sizes) == 1):
+            return True
+        if unknowns > MOST[len(sizes)]:
+            return False
+        takes = PACE * self._work() * unknowns**3
+        return time.perf_counter() - self._began + takes <= self.seconds
