@@ -131,6 +131,11 @@ def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> N
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise LcpinnError(f"{twice} is there twice: every setting and seed is trained once")
+    if members[0][0].observed is not None and len({p.setting for p, _ in members}) > 1:
+        raise LcpinnError(
+            f"{members[0][0].name} has observations of its own at every setting: train its "
+            "settings one by one, or several seeds of one"
+        )
     for protocol, _ in members:
         view = protocol.view(family)
         free, domain = view.parameters.free, view.domain
@@ -231,6 +236,7 @@ class _Batch:
         keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
         self.coefficients, self.keys = (spread_along(0, a, mesh) for a in (coefficients, keys))
         self.seconds = {"compile": 0.0, "train": 0.0}
+        self.learnt: Any = None  # by the weightings of the phase before
         self.stopped: list[list[str]] = [[] for _ in members]
 
     def run(self) -> list[Solution]:
@@ -260,7 +266,7 @@ class _Batch:
         stages = [self._stage(phase, c) for c in self.coefficients]
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number + 1))(self.keys)
         begin, advance = self._programs(number, phase)
-        state = begin(self.coefficients, params, keys)
+        state = begin(self.coefficients, params, keys, self.learnt)
         if self.restored is not None:
             state, self.restored = self.restored[1](state), None
         self.shown.start(title, stages[0].total, int(np.max(state.step)))
@@ -278,11 +284,18 @@ class _Batch:
             if self.checkpoint.due() and any(reason is None for reason in reasons):
                 where = {"phase": number, "stopped": self.stopped, "seconds": self.seconds}
                 self.checkpoint.save(where, state)
+        learnt = stages[0].learnt
+        self.learnt = None if learnt is None else learnt(state)
         return self._finish(title, stages, state, reasons)
 
     def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """A phase's `init` and `run` over all members; batches of the same size share them."""
-        begin = lambda c, p, k: self._stage(phase, c).init(p, k)
+        def begin(c: Any, params: Any, key: Any, learnt: Any) -> Any:
+            stage = self._stage(phase, c)
+            state = stage.init(params, key)
+            goes_on = stage.adopt is not None and learnt is not None
+            return stage.adopt(state, learnt) if goes_on else state
+
         advance = lambda c, s: self._stage(phase, c).run(s)  # pyright: ignore[reportOptionalCall]
         made = jax.jit(jax.vmap(begin)), jax.jit(jax.vmap(advance))
         return self.setup.programs.setdefault(f"phase {number}", made)
