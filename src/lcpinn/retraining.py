@@ -50,6 +50,7 @@ def retrain(
     progress: bool = True,
     at_once: int | None = None,
     devices: int | None = None,
+    report: bool = True,
 ) -> list[Solution]:
     """One solution for every setting of the coefficients and every seed, settings outermost.
 
@@ -59,8 +60,9 @@ def retrain(
     one gets a run directory in there, named after its setting and seed. Its seconds are its share
     of the batch's. Members are divided among `devices` of this machine, as `train` divides rows.
     While a batch trains there is a checkpoint of it beside them, every `checkpoint_every` seconds,
-    from which `resume=True` goes on; members that are finished stay as they are. Phases that decide
-    between compiled calls (Gauss-Newton, Restarts) cannot be batched.
+    from which `resume=True` goes on; members that are finished stay as they are. Without `report`
+    only models are written. Phases that decide between compiled calls (Gauss-Newton, Restarts)
+    cannot be batched.
     """
     made = [make(family, at=setting) if setting else make(family) for setting in settings]
     members = [(protocol, seed) for protocol in made for seed in seeds]
@@ -78,7 +80,8 @@ def retrain(
         solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size], directories[start : start + size]
-            solutions += _train_part(family, setup, *part, checkpoint_every, resume, progress, mesh)
+            how = (checkpoint_every, resume, progress, mesh, report)
+            solutions += _train_part(family, setup, *part, *how)
     return solutions
 
 
@@ -91,6 +94,7 @@ def _train_part(
     resume: bool,
     progress: bool,
     mesh: Mesh | None,
+    report: bool,
 ) -> list[Solution]:
     """Members that train together; what they end with is written before others begin."""
     if resume and all(directory.finished() for directory in directories):
@@ -108,7 +112,8 @@ def _train_part(
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
             spent = sum(solution.run["training"]["seconds"].values())
-            write_result(solution, directory.path, spent)
+            if report:
+                write_result(solution, directory.path, spent)
     checkpoint.remove()
     return solutions
 

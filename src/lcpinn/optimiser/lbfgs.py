@@ -21,8 +21,6 @@ from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 
-SLACK = 1e-4
-
 class Pairs(NamedTuple):
     """The last steps s and changes y of the gradient, oldest first, each pair scaled to s·y = 1.
 
@@ -73,7 +71,7 @@ class LBFGS(Phase):
     def build(self, setup: Setup) -> Stage:
         frozen = None if self.redraw else setup.fixed(setup.quadrature)
         # From the step's own length: one that rounding cut short says nothing about the next.
-        search = optax.scale_by_zoom_linesearch(25, initial_guess_strategy="one", approx_dec_rtol=SLACK)
+        search = optax.scale_by_zoom_linesearch(25, initial_guess_strategy="one")
 
         def batch_of(key: Array, step: Array) -> Batch:
             if frozen is not None:
@@ -185,7 +183,7 @@ def searched(search: Any, loss: Callable[[Params], Array], state: LBFGSState) ->
         value_fn=lambda vector: loss(unravel(vector)),
     )
     value, new_slope = after.value, after.grad
-    gained = value < state.loss * (1 + SLACK)  # not where it is NaN
+    gained = value < state.loss  # not where it is NaN
     kept = gained & is_curved(moved, new_slope - slope)
     pairs = with_pair(state.pairs, moved, new_slope - slope)
     fresh = no_pairs(len(state.pairs.upper), flat)
