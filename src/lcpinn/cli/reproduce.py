@@ -33,6 +33,10 @@ def reproduce(
     listed: Annotated[
         bool, typer.Option("--list", help="What there is and what is missing; run nothing.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PROTOCOL", help="Runs by this protocol alone; may be repeated."),
+    ] = None,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="What is missing, program by program, with GPU seconds."),
@@ -94,7 +98,9 @@ def reproduce(
     from lcpinn.study.store import Store
 
     experiments = chosen(names or ())
-    runs = needed(experiments, budget)
+    runs = [r for r in needed(experiments, budget) if not only or r.protocol in only]
+    if not runs:
+        raise LcpinnError(f"no run of these experiments is by {', '.join(only or ())}")
     kept = Path("results/study") if budget == "full" else work / "records"
     store = Store(work, results or kept)
     if listed:
