@@ -21,7 +21,7 @@ from lcpinn.cli.support import battery, tables
 from lcpinn.cli.support.columns import broadcast, grid_points
 from lcpinn.families import BUILT_IN, FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.locate import find_family
-from lcpinn.protocol import methods
+from lcpinn.protocol import paper_settings
 from lcpinn.study.paper import paper_at, paper_row
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -300,8 +300,8 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
 
 def tiny(monkeypatch):
     """The baselines' terms at a size that trains in a moment."""
-    small = methods.Settings(16, 4, 20, 0, frozen=(2, 8), widths=(4, 4))
-    monkeypatch.setattr(methods, "_SETTINGS", {"decay": small, "burgers": small})
+    small = paper_settings.Settings(16, 4, 20, 0, widths=(4, 4), lambdas=2)
+    monkeypatch.setattr(paper_settings, "_SETTINGS", {"decay": small, "burgers": small})
 
 
 @pytest.fixture

@@ -295,6 +295,7 @@ class _Batch:
 
     def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """A phase's `init` and `run` over all members; batches of the same size share them."""
+
         def begin(c: Any, params: Any, key: Any, learnt: Any) -> Any:
             stage = self._stage(phase, c)
             state = stage.init(params, key)

@@ -15,7 +15,6 @@ from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.network.contract import Conditioning, Params
 from lcpinn.spec import spec
 
-
 XAVIER = ("uniform", "normal")
 
 

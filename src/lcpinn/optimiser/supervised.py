@@ -215,9 +215,7 @@ def random_periodic_conditions(num: int, grid: int, modes: int, seed: int) -> np
     """
     order = np.arange(1, modes + 1)
     a, b = np.random.default_rng(seed).uniform(-1, 1, size=(2, num, modes)) / order
-    at = lambda s: (
-        a @ np.sin(np.pi * np.outer(order, s)) + b @ np.cos(np.pi * np.outer(order, s))
-    )
+    at = lambda s: a @ np.sin(np.pi * np.outer(order, s)) + b @ np.cos(np.pi * np.outer(order, s))
     largest = np.abs(at(np.linspace(-1, 1, 1025))).max(axis=-1, keepdims=True)
     return at(-1 + 2 * np.arange(grid) / grid) / largest
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.network import FNO, MLP, Concat, DeepONet, FiLM, Unseen
+from lcpinn.network import FNO, MLP, DeepONet, FiLM, Unseen
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.protocol.paper_settings import Settings, settings_of_paper
 from lcpinn.protocol.value import Protocol

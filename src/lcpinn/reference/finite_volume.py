@@ -392,7 +392,8 @@ def rusanov(
     A ghost cell of saturation one lies left of the inlet, the last cell is copied at the outlet,
     so that the inlet is half a cell outside of the first centre.
 
-    Shapes: times (T,), increasing -> centres x (num_cells,), s (T, num_cells); not to be written to.
+    Shapes: times (T,), increasing -> centres x (num_cells,), s (T, num_cells), not to be
+    written to.
     """
     h = 1.0 / num_cells
     s = np.zeros(num_cells)

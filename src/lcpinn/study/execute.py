@@ -65,14 +65,14 @@ def execute(
         ends = time.monotonic() + seconds
 
     def perform(group: list[Run]) -> None:
-        left = [run for run in group if not store.is_trained(run)]
-        if ends is not None and left:
-            expected = cost.seconds(left)
-            if time.monotonic() + expected > ends:
-                say(f"{left[0].name}: left out, {len(left)} such take about {expected:.0f} s")
-                return
-        with store.claim(run for run in group if not store.is_trained(run)) as own:
-            _train(own, store, batch, progress, attempts)
+        missing = [run for run in group if not store.is_trained(run)]
+        expected = cost.seconds(missing) if ends is not None and missing else 0.0
+        if ends is not None and time.monotonic() + expected > ends:
+            for run in missing[:1]:
+                say(f"{run.name}: left out, {len(missing)} such take about {expected:.0f} s")
+        else:
+            with store.claim(missing) as own:
+                _train(own, store, batch, progress, attempts)
         for run in group if measured else ():
             _measure(run, store, attempts)
 
@@ -165,9 +165,7 @@ def _train_one(run: Run, store: Store, progress: bool, say: Say) -> None:
     say(f"{run.name}: trained")
 
 
-def _rectangles(
-    runs: Sequence[Run], apart: bool = False
-) -> Iterable[tuple[list[int], list[Run]]]:
+def _rectangles(runs: Sequence[Run], apart: bool = False) -> Iterable[tuple[list[int], list[Run]]]:
     """Runs as products of seeds and settings: what is missing need not be one product.
 
     With `apart` a product has one setting.

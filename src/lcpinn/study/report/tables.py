@@ -68,7 +68,8 @@ def agreement(study: Study, family: str, method: str) -> str:
     shown = [note for note in differences(study, family) if note["method"] == method]
     if not shown:
         return f"{said}, and no reason is known"
-    return f"{said}; the reason below" if all(map(_is_shown(study), shown)) else f"{said}; see below"
+    made = all(map(_is_shown(study), shown))
+    return f"{said}; the reason below" if made else f"{said}; see below"
 
 
 def differences(study: Study, family: str) -> list[Note]:
