@@ -45,6 +45,7 @@ from lcpinn.study.plan import (
     methods,
     needed,
     of_first_study,
+    one_method,
     with_data,
 )
 from lcpinn.study.run import Run
@@ -684,12 +685,13 @@ def test_a_batch_ends_as_its_members_alone(alone, store, runs):
         assert store.record(run)["error"]["mean"] == pytest.approx(mean, rel=1e-3)
 
 
-def test_settings_with_data_of_their_own_are_no_batch():
-    runs = [Run("helmholtz-1d", "pinn", s, {"k": k}) for k in (1.0, 5.5) for s in range(3)]
-    found = executing._rectangles(runs, apart=True)
-    assert [(seeds, [one.at["k"] for one in own]) for seeds, own in found] == [
-        ([0, 1, 2], [1.0]),
-        ([0, 1, 2], [5.5]),
+def test_settings_of_a_batch_have_equally_many_observations():
+    """None of the data lie at alpha = 5."""
+    runs = one_method("schrodinger-1d", "sa-pinn-data", "full", seeds=(0, 1))
+    found = executing._rectangles(runs, executing._num_observed)
+    assert [(seeds, [one.at["alpha"] for one in own]) for seeds, own in found] == [
+        ([0, 1], [0.5, 10.0]),
+        ([0, 1], [5.0]),
     ]
 
 

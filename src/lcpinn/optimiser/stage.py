@@ -87,6 +87,9 @@ class Setup:
     quadrature: Sampling
     held_out: Sampling
     coefficients: Array | None = None  # held at these values, which may be traced
+    # Where and what was observed at these coefficients, (n, dim) and (n, outputs), in place of the
+    # family's own observations.
+    observed: tuple[Array, Array] | None = None
     mesh: Mesh | None = None  # the devices that points are divided among
     spent: float = 0.0  # seconds of the time limit that are over before the first step
     programs: dict[str, Any] = field(default_factory=dict)  # compiled, shared with replacements
@@ -123,12 +126,19 @@ class Setup:
     def _at_setting(self, batch: Batch) -> Batch:
         if self.coefficients is None:
             return batch
-        return {
+        held = {
             where: points._replace(
                 parameters=jnp.broadcast_to(self.coefficients, points.parameters.shape)
             )
             for where, points in batch.items()
         }
+        if self.observed is not None:
+            points, (coordinates, values) = held["data"], self.observed
+            held["data"] = points._replace(
+                coordinates=jnp.broadcast_to(coordinates, points.coordinates.shape),
+                observed=jnp.broadcast_to(values, points.observed.shape),
+            )
+        return held
 
 
 class Stage(NamedTuple):
@@ -217,10 +227,10 @@ def held_out_loss(setup: Setup) -> Callable[[Params], float]:
     """The training objective on points and lambdas that no optimiser has seen."""
 
     @jax.jit
-    def value(params: Params, coefficients: Array | None) -> Array:
-        own = replace(setup, coefficients=coefficients)
+    def value(params: Params, coefficients: Array | None, observed: Any) -> Array:
+        own = replace(setup, coefficients=coefficients, observed=observed)
         return objective(own, own.fixed(setup.held_out))(params)[0]
 
     # Compiled once for all members of a batch: where their coefficients are held is an argument.
     program = setup.programs.setdefault("held out", value)
-    return lambda params: float(program(params, setup.coefficients))
+    return lambda params: float(program(params, setup.coefficients, setup.observed))

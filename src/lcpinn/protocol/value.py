@@ -44,13 +44,18 @@ class Protocol:
 
     def view(self, family: Family) -> Family:
         """The family as this protocol trains it."""
+        family = self.bare(family)
+        data = None if self.observed is None else self.observed.of(family, self.at)
+        family = family.at(**self.at)
+        return family if data is None else family.with_observations(data)
+
+    def bare(self, family: Family) -> Family:
+        """The same before coefficients are held and data are added."""
         family = family.plain() if self.plain else family
         family = family if self.weighted else family.unweighted()
         if self.cube and family.weights is not None and not family.has_own_weights:
             family = family.with_priors(weights=Cube())
-        data = None if self.observed is None else self.observed.of(family, self.at)
-        family = family.at(**self.at)
-        return family if data is None else family.with_observations(data)
+        return family
 
     def check_parts(self) -> None:
         """Refuse a network or a weighting that lacks something of its contract."""

@@ -45,16 +45,14 @@ def programs(runs: Iterable[Run]) -> list[Program]:
 
 
 def seconds(runs: Sequence[Run]) -> float:
-    """Of one kind of runs. A program has all of them, or the seeds of one setting."""
+    """Of one kind of runs, as one program."""
     try:
         protocol, family = runs[0].how(), runs[0].of()
     except LcpinnError:
         return 0.0
     if protocol.seconds is not None:
         return len(runs) * protocol.seconds
-    settings = len({str(run.at) for run in runs})
-    times = settings if protocol.observed is not None else 1
-    members = len(runs) // times
+    members = len(runs)
     view = protocol.view(family)
     orders = len(view.orders(view.groups["interior"]))
     work = lambda s: (
@@ -62,13 +60,13 @@ def seconds(runs: Sequence[Run]) -> float:
     )
     total = 0.0
     for phase in (phase.innermost for phase in protocol.phases):
-        total += times * COMPILE_SECONDS
+        total += COMPILE_SECONDS
         if isinstance(phase, Adam):
             sampling = protocol.sampling or Sampling()
-            total += times * phase.steps * max(ADAM_SECONDS, work(sampling))
+            total += phase.steps * max(ADAM_SECONDS, work(sampling))
         elif isinstance(phase, LBFGS):
             each = LBFGS_SECONDS + EVALUATIONS * work(protocol.quadrature)
-            total += times * phase.steps * each
+            total += phase.steps * each
         elif isinstance(phase, Supervised):  # which is no batch
             total += len(runs) * phase.epochs * EPOCH_SECONDS
     return total

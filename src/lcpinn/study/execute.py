@@ -22,7 +22,7 @@ import jax
 from lcpinn.compilation import compiling_quickly
 from lcpinn.errors import LcpinnError
 from lcpinn.locate import one_line
-from lcpinn.retraining import can_batch, retrain
+from lcpinn.retraining import can_batch, num_observed, retrain
 from lcpinn.solution import load
 from lcpinn.spec import digest
 from lcpinn.study import cost
@@ -138,7 +138,7 @@ def _train(
     # Another process may have trained them between the question and the claim.
     runs = [run for run in runs if not store.is_trained(run)]
     if batch and len(runs) > 1 and _can_batch(runs[0]):
-        for seeds, settings in _rectangles(runs, apart=_has_data(runs[0])):
+        for seeds, settings in _rectangles(runs, _num_observed):
             try:
                 _train_batch(seeds, settings, store, progress, attempts.say)
             except LcpinnError as error:  # of one member: the others are trained without it
@@ -154,9 +154,8 @@ def _can_batch(run: Run) -> bool:
         return False
 
 
-def _has_data(run: Run) -> bool:
-    """Whether every setting has observations of its own, so that only seeds share a program."""
-    return run.how().observed is not None
+def _num_observed(run: Run) -> int:
+    return num_observed(run.of(), run.how())
 
 
 def _train_one(run: Run, store: Store, progress: bool, say: Say) -> None:
@@ -165,10 +164,12 @@ def _train_one(run: Run, store: Store, progress: bool, say: Say) -> None:
     say(f"{run.name}: trained")
 
 
-def _rectangles(runs: Sequence[Run], apart: bool = False) -> Iterable[tuple[list[int], list[Run]]]:
+def _rectangles(
+    runs: Sequence[Run], size: Callable[[Run], int] = lambda run: 0
+) -> Iterable[tuple[list[int], list[Run]]]:
     """Runs as products of seeds and settings: what is missing need not be one product.
 
-    With `apart` a product has one setting.
+    Settings of one product have equal sizes.
     """
     seeds_of: dict[str, list[int]] = {}
     first: dict[str, Run] = {}
@@ -176,12 +177,10 @@ def _rectangles(runs: Sequence[Run], apart: bool = False) -> Iterable[tuple[list
         key = str(sorted(run.at.items()))
         seeds_of.setdefault(key, []).append(run.seed)
         first.setdefault(key, run)
-    alike: dict[tuple[int, ...], list[Run]] = {}
+    alike: dict[tuple[tuple[int, ...], int], list[Run]] = {}
     for key, seeds in seeds_of.items():
-        alike.setdefault(tuple(sorted(seeds)), []).append(first[key])
-    if apart:
-        return [(list(seeds), [one]) for seeds, settings in alike.items() for one in settings]
-    return [(list(seeds), settings) for seeds, settings in alike.items()]
+        alike.setdefault((tuple(sorted(seeds)), size(first[key])), []).append(first[key])
+    return [(list(seeds), settings) for (seeds, _), settings in alike.items()]
 
 
 def _train_batch(
