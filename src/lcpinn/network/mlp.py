@@ -158,8 +158,6 @@ class MLP(Network):
         return sum(self.widths)
 
     def array_layout(self, dims: Mapping[str, int]) -> ArrayLayout | None:
-        if self.raw:  # the layout's inputs are scaled
-            return None
         entries, tables = {}, {}
         for role, dim in dims.items():
             how = self.entrance(role)
