@@ -48,7 +48,7 @@ def seconds(runs: Sequence[Run]) -> float:
     """Of one kind of runs, as one program."""
     try:
         protocol, family = runs[0].how(), runs[0].of()
-    except LcpinnError:
+    except LcpinnError:  # which is said when it is trained
         return 0.0
     if protocol.seconds is not None:
         return len(runs) * protocol.seconds
