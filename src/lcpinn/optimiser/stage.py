@@ -134,9 +134,12 @@ class Setup:
         }
         if self.observed is not None:
             points, (coordinates, values) = held["data"], self.observed
+            # All of them at every lambda of a step, or each with one of its own.
+            each = points.coordinates.shape[1] != len(coordinates)
+            fit = lambda a, like: jnp.broadcast_to(a[:, None] if each else a, like.shape)
             held["data"] = points._replace(
-                coordinates=jnp.broadcast_to(coordinates, points.coordinates.shape),
-                observed=jnp.broadcast_to(values, points.observed.shape),
+                coordinates=fit(coordinates, points.coordinates),
+                observed=fit(values, points.observed),
             )
         return held
 
