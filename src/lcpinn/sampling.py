@@ -69,39 +69,52 @@ DRAWN = ("random", "frozen")  # rules of batches that a step draws something of
 
 def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Batch:
     """Points at random lambda, for one step of a stochastic optimiser (traceable)."""
-    lambda_key, *keys = jax.random.split(key, 1 + len(family.groups))
     if sampling.rule == "frozen":
-        # The same keys at every step; for a box they are not needed, see `frozen_points`.
-        points_key = jax.random.PRNGKey(sampling.seed)
-        keys = jax.random.split(points_key, len(family.groups))
-        frozen = frozen_points(family, sampling) if isinstance(family.domain, Box) else {}
-    else:
-        frozen = {}
-    parameters, weights = _draw_lambda(family, lambda_key, sampling.num_lambda, dtype)
-    if sampling.grid:
-        nodes = jnp.asarray(family.parameters.grid(sampling.grid), dtype)
-        parameters = jax.random.choice(lambda_key, nodes, (sampling.num_lambda,))
+        return _draw_frozen(family, sampling, key, dtype)
+    lambda_key, *keys = jax.random.split(key, 1 + len(family.groups))
+    parameters, weights = _lambda_of_step(family, sampling, lambda_key, dtype)
     batch: Batch = {}
     for (where, terms), group_key in zip(family.groups.items(), keys, strict=True):
-        if where == "data" and sampling.rule == "frozen":
-            batch[where] = _data_at(family, parameters, weights, lambda_key, dtype)
-            continue
         if where == "data":
             batch[where] = _data_points(family, group_key, dtype)
             continue
-        if where in frozen:
-            shape = (len(parameters), *frozen[where].shape)
-            points = jnp.broadcast_to(jnp.asarray(frozen[where], dtype), shape)
-            batch[where] = _points(points, parameters, weights, dtype)
-            continue
         sub = jax.random.split(group_key, sampling.num_lambda)
-        if sampling.rule == "frozen":
-            sub = jnp.broadcast_to(group_key, sub.shape)  # every lambda has the same ones
         points = jax.vmap(
             lambda k, lam, terms=terms: _random(family, terms[0], sampling, k, dtype, lam)
         )(sub, parameters)
         batch[where] = _points(points, parameters, weights, dtype)
     return with_normals(family, batch)
+
+
+def _draw_frozen(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Batch:
+    """The rule's own points, at random lambda; on a shape they come from the rule's own keys."""
+    parameters, weights = _lambda_of_step(family, sampling, key, dtype)
+    in_box = frozen_points(family, sampling) if isinstance(family.domain, Box) else {}
+    keys = jax.random.split(jax.random.PRNGKey(sampling.seed), len(family.groups))
+    batch: Batch = {}
+    for (where, terms), own in zip(family.groups.items(), keys, strict=True):
+        if where == "data":
+            batch[where] = _data_at(family, parameters, weights, key, dtype)
+            continue
+        if where in in_box:
+            points = jnp.asarray(in_box[where], dtype)
+            points = jnp.broadcast_to(points, (len(parameters), *points.shape))
+        else:
+            points = jax.vmap(
+                lambda lam, k=own, terms=terms: _random(family, terms[0], sampling, k, dtype, lam)
+            )(parameters)
+        batch[where] = _points(points, parameters, weights, dtype)
+    return with_normals(family, batch)
+
+
+def _lambda_of_step(
+    family: Family, sampling: Sampling, key: Array, dtype: DTypeLike
+) -> tuple[Array, Array]:
+    parameters, weights = _draw_lambda(family, key, sampling.num_lambda, dtype)
+    if sampling.grid:
+        nodes = jnp.asarray(family.parameters.grid(sampling.grid), dtype)
+        parameters = jax.random.choice(key, nodes, (sampling.num_lambda,))
+    return parameters, weights
 
 
 def fixed(
