@@ -204,7 +204,7 @@ def test_description_is_plain_and_complete(tmp_path):
 
 def test_other_networks_have_no_arrays(tmp_path):
     solution = solution_of(Helmholtz(1), lc.protocol.pi_deeponet(Helmholtz(1)))
-    with pytest.raises(lc.LcpinnError, match=r"how DeepONet\(\) evaluates .* export it to \.onnx"):
+    with pytest.raises(lc.LcpinnError, match=r"how DeepONet\(.*\) evaluates .* export it to"):
         solution.to_arrays(tmp_path / "u.npz")
     assert not (tmp_path / "u.npz").exists()
 

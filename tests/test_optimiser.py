@@ -345,7 +345,7 @@ def test_reverting_by_the_reference_is_by_its_error():
 
     gaps = [np.linalg.norm(at(k) - np.exp(-k * x)) / np.linalg.norm(np.exp(-k * x))
             for k in settings]  # fmt: skip
-    assert error(params) == pytest.approx(np.mean(gaps), rel=1e-4)
+    assert error(params) == pytest.approx(float(np.mean(np.array(gaps))), rel=1e-4)
     worse = jax.tree.map(lambda leaf: leaf + 100.0, params)
     stage = RevertOnWorse(Jump(worse), 5).build(setup)
     after, note = stage.finish(stage.advance(stage.init(params, KEY))[0])

@@ -13,7 +13,7 @@ from lcpinn.equilibration import equilibrating
 from lcpinn.families import FAMILIES
 from lcpinn.family import HELP
 from lcpinn.files import read_arrays
-from lcpinn.network import FNO, MLP, Unseen
+from lcpinn.network import FNO, MLP, DeepONet, Unseen
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, RevertOnWorse, StopReason, Supervised
 from lcpinn.optimiser.stage import Info, objective
 from lcpinn.optimiser.supervised import relative_error
@@ -165,19 +165,15 @@ def test_methods_that_adam_trains_have_equal_terms(name, family):
     given, made = settings_of_paper(family_of(family)), made_for(name, family)
     assert made.dtype == given.dtype == "float32"
     assert (made.sampling.interior, made.sampling.face) == (given.interior, given.face)
-    assert made.network.raw
-    assert made.network.xavier == "normal"
     if name.startswith("pi-deeponet"):
-        assert (made.network.branch, made.network.trunk, made.network.latent) == (
-            (64,) * 4,
-            (64,) * 4,
-            64,
-        )
+        wide = (64,) * 4
+        assert made.network == DeepONet(wide, wide, 64, xavier="normal", raw=True)
     else:
         assert isinstance(made.network, MLP)
         assert made.network.widths == given.widths == (64, 64, 64, 64)
         assert made.network.activation == "tanh"
         assert made.network.frequency_scale == 0
+        assert (made.network.xavier, made.network.raw) == ("normal", True)
     assert made.phases == expected_phases(name, made, given)
     points = {(s.rule, s.seed, s.interior, s.face) for s in (made.sampling, made.quadrature)}
     assert points == {("frozen", 42, given.interior, given.face)}  # those of every seed and method

@@ -328,8 +328,9 @@ class _Batch:
         def begin(own: Own, params: Any, key: Any, learnt: Any) -> Any:
             stage = self._stage(phase, own)
             state = stage.init(params, key)
-            goes_on = stage.adopt is not None and learnt is not None
-            return stage.adopt(state, learnt) if goes_on else state
+            if stage.adopt is None or learnt is None:
+                return state
+            return stage.adopt(state, learnt)
 
         advance = lambda own, s: self._stage(phase, own).run(s)  # pyright: ignore
         made = jax.jit(jax.vmap(begin)), jax.jit(jax.vmap(advance))

@@ -58,8 +58,7 @@ class Settings:
         """L-BFGS on lambdas that stay for a while, kept only if it does no harm."""
         if not self.lbfgs:
             return ()
-        steps = {"steps": self.lbfgs, "block": min(100, self.lbfgs)}
-        phase = LBFGS(memory=self.history, redraw=self.redraw, **steps)
+        phase = LBFGS(self.lbfgs, self.history, block=min(100, self.lbfgs), redraw=self.redraw)
         return (RevertOnWorse(phase, self.grid if self.data else 0),)
 
     def phases(self) -> tuple[Any, ...]:

@@ -66,8 +66,11 @@ def one_method(
         grid = [dict(zip(names, map(float, lam), strict=True)) for lam in values]
         if given.small:
             grid = grid[:2]
-    more = {"change": change, "settings": settings}
-    return [Run(family, protocol, seed, at, budget, **more) for seed in seeds for at in grid]
+    return [
+        Run(family, protocol, seed, at, budget, change, settings=settings)
+        for seed in seeds
+        for at in grid
+    ]
 
 
 def _table(family: str) -> Experiment:
