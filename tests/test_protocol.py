@@ -102,7 +102,7 @@ def measure(setup, phase, state):
         return lambda params: jnp.sum(rows(params) ** 2)
     if isinstance(setup.weighting, Causal):
         setup = dataclasses.replace(setup, weighting=dataclasses.replace(setup.weighting, eps=0.0))
-    own = isinstance(setup.weighting, SelfAdaptive)  # trained on points that stay as they are
+    own = setup.sampling.rule == "frozen"  # trained on points that stay as they are
     batch = setup.fixed(setup.sampling if own else Sampling(64, 24, 5, "gauss"))
     return lambda params: objective(setup, batch)(params)[0]
 
