@@ -409,7 +409,7 @@ def rusanov(
             face = 0.5 * (f[:-1] + f[1:]) - (0.5 * speed + viscosity / h) * np.diff(full)
             s = s - duration / num_steps / h * np.diff(face)
         snapshots.append(s)
-    return np.arange(0.5, num_cells) / num_cells, np.array(snapshots)
+    return np.linspace(0.5 * h, 1.0 - 0.5 * h, num_cells), np.array(snapshots)
 
 
 def distance_between_references(num_cells: int = 1000) -> dict[str, float]:
