@@ -21,7 +21,7 @@ from lcpinn.cli.support import battery, tables
 from lcpinn.cli.support.columns import broadcast, grid_points
 from lcpinn.families import BUILT_IN, FAMILIES, BuckleyLeverett, Burgers
 from lcpinn.locate import find_family
-from lcpinn.protocol import methods
+from lcpinn.protocol import paper_settings
 from lcpinn.study.paper import paper_at, paper_row
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -130,7 +130,7 @@ def test_the_terms_of_one_family(width, monkeypatch, home):
     monkeypatch.setenv("COLUMNS", str(width))
     text = run("families", "schrodinger-1d", "--protocols").stdout
     flat = " ".join(text.split())
-    for words in ("4x64 tanh", "4 λ of 1024 + 64", "10,000 Adam", "50,000 Adam", "L-BFGS"):
+    for words in ("4x64 tanh", "4 λ of 1024 + 64", "5,000 Adam", "50,000 Adam", "L-BFGS"):
         assert words in flat
     assert "Gauss-Newton" in flat
     assert "at most 3,000" in flat  # in a narrow column the unit is on the next line
@@ -144,9 +144,8 @@ def test_the_terms_of_one_family(width, monkeypatch, home):
     assert rows["causal-pinn"]["at"] == {"k": 1.25}
     assert rows["sa-pinn"]["budget"] == {"Adam steps": 10_000, "LBFGS steps": 5_000}
     assert rows["pinn"]["points"] == {
-        "interior": 1024, "faces": 100, "lambdas": 1, "rule": "random"
+        "interior": 2000, "faces": 100, "lambdas": 1, "rule": "frozen"
     }  # fmt: skip
-    assert rows["pi-deeponet"]["points"]["grid"] == 20
     assert list(own["not"]) == ["fno"]
 
 
@@ -245,9 +244,10 @@ def test_a_family_without_reference_or_parameters(home):
 @pytest.mark.parametrize(
     ("protocol", "options", "says"),
     [
-        ("paper", {"steps": 1000}, ["Adam(steps=1000)", "LBFGS(steps=30)"]),
+        ("paper", {"steps": 1000}, ["Adam(steps=1000, final_rate=0.0)", "LBFGS(steps=600, "]),
+        ("paper-data", {}, ["paper-data (float32)", "reference_settings=20"]),
         ("smoke", {}, ["Adam(steps=60"]),
-        ("pinn", {"at": "k=3.25", "steps": 1000}, ["pinn (float32, k = 3.25)", "Adam(steps=1000)"]),
+        ("pinn", {"at": "k=3.25", "steps": 1000}, ["pinn (float32, k = 3.25)", "steps=1000, "]),
         (None, {"at": "k=3.25"}, ["fast (float64, k = 3.25)"]),
         (None, {}, []),
     ],
@@ -300,8 +300,8 @@ def test_an_interrupt_says_how_to_go_on(home, monkeypatch):
 
 def tiny(monkeypatch):
     """The baselines' terms at a size that trains in a moment."""
-    small = methods.Settings(16, 4, 20, 0, frozen=(2, 8), widths=(4, 4))
-    monkeypatch.setattr(methods, "_SETTINGS", {"decay": small, "burgers": small})
+    small = paper_settings.Settings(16, 4, 20, 0, widths=(4, 4), lambdas=2)
+    monkeypatch.setattr(paper_settings, "_SETTINGS", {"decay": small, "burgers": small})
 
 
 @pytest.fixture

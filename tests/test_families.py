@@ -245,7 +245,7 @@ def test_buckley_leverett_has_the_reference_of_the_paper(viscosity):
     t, x = np.array([0.5, 0.1, 0.3])[:, None], np.linspace(0, 1, 256)
     paper, ours = family.paper_reference(t, x), family.reference(t, x)
     assert paper.shape == ours.shape == (3, 256)
-    assert np.all(paper[:, 0] == 1.0)
+    assert np.all(paper[:, 0] > 0.99)  # the first centre of a cell is half a cell inside
     distance = np.linalg.norm(paper - ours) / np.linalg.norm(ours)
     assert 3e-3 < distance < (2e-2 if viscosity else 1e-1)
     np.testing.assert_array_equal(family.paper_reference(t[::-1], x[::-1]), paper[::-1, ::-1])

@@ -14,6 +14,7 @@ from toy import Decay, quick
 import lcpinn as lc
 from lcpinn.families import FAMILIES
 from lcpinn.files import flatten, unflatten
+from lcpinn.jet import Orders
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import (
     LBFGS,
@@ -26,11 +27,14 @@ from lcpinn.optimiser import (
     Stop,
     StopReason,
 )
+from lcpinn.optimiser import lbfgs as optimiser_lbfgs
+from lcpinn.optimiser.lbfgs import no_pairs, times_inverse_hessian, with_pair
+from lcpinn.optimiser.revert import reference_error
 from lcpinn.optimiser.stage import Info, held_out_loss, keep, objective
 from lcpinn.rows import Problem
-from lcpinn.sampling import Sampling, draw, fixed
+from lcpinn.sampling import Points, Sampling, draw, fixed
 from lcpinn.training import make_setup
-from lcpinn.weighting import Fixed
+from lcpinn.weighting import Fixed, SelfAdaptive
 
 TINY = MLP(widths=(4,), parameters=FiLM(hidden=2))
 KEY = jax.random.PRNGKey(7)
@@ -179,6 +183,89 @@ def test_lbfgs_stops_at_its_gradient_tolerance(lbfgs):
     assert_equal(state.params, params)
 
 
+def rough(noise, num=64):
+    """A stiff sum of squares whose residuals jitter with every digit, as in single precision.
+
+    Stiff directions are almost at their optimum already, so that steepest descent goes nowhere.
+    """
+    rng = np.random.default_rng(0)
+    scales = jnp.asarray(np.logspace(0, -2, num), jnp.float32)
+    turn = jnp.asarray(np.linalg.qr(rng.normal(size=(num, num)))[0], jnp.float32)
+
+    def value(params):
+        x = turn @ params["x"]
+        r = scales * x + noise * jnp.sin(1e6 * jax.lax.stop_gradient(x))
+        loss = jnp.sum(r * r)
+        return loss, {"equation": loss}
+
+    return value, {"x": turn.T @ jnp.where(scales > 0.1, 1e-3, 1.0)}
+
+
+@pytest.mark.slow
+def test_lbfgs_goes_on_after_a_search_that_rounding_cut_short(monkeypatch, optimised):
+    """One short step must not shorten the ones after it, nor ruin the memory for good."""
+    value, params = rough(1e-4)
+    monkeypatch.setattr(optimiser_lbfgs, "objective", lambda *args: value)
+    stage = LBFGS(steps=600, block=600).build(make(Decay()))
+    state, _, _ = run(stage, params)
+    assert float(value(params)[0]) > 6e-2
+    assert float(state.loss) < 6e-5  # began at the last length, it ends above 2e-4
+
+
+def test_the_compact_inverse_hessian_is_that_of_bfgs(x64):
+    """Against the dense updates H <- V' H V + s s', with one more pair than it remembers."""
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(9, 9))
+    hessian, memory = root @ root.T + np.eye(9), 4
+    vector, pairs, kept = rng.normal(size=9), no_pairs(memory, jnp.zeros(9)), []
+    np.testing.assert_array_equal(times_inverse_hessian(pairs, jnp.asarray(vector)), vector)
+    for _ in range(memory + 2):
+        step = rng.normal(size=9)
+        kept = [*kept, (step, hessian @ step)][-memory:]
+        pairs = with_pair(pairs, jnp.asarray(step), jnp.asarray(hessian @ step))
+        s, y = kept[-1]
+        dense = np.eye(9) * (s @ y) / (y @ y)
+        for s, y in kept:
+            project = np.eye(9) - np.outer(y, s) / (s @ y)
+            dense = project.T @ dense @ project + np.outer(s, s) / (s @ y)
+        found = times_inverse_hessian(pairs, jnp.asarray(vector))
+        np.testing.assert_allclose(found, dense @ vector, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_lbfgs_draws_lambda_anew_and_keeps_its_points():
+    setup = make(Decay(), quadrature=Sampling(6, 2, 3, "frozen"))
+    stage = LBFGS(steps=4, block=3, redraw=2).build(setup)
+    state, infos, reason = run(stage, start(setup))
+    assert len(infos) == 2  # after 2 and 4 steps
+    assert str(reason) == "4 steps done"
+    first, other = (
+        setup.draw(jax.random.fold_in(KEY, epoch), setup.quadrature) for epoch in (0, 1)
+    )
+    assert_equal(first["interior"].coordinates, other["interior"].coordinates)
+    assert not np.array_equal(first["interior"].parameters, other["interior"].parameters)
+    np.testing.assert_allclose(
+        infos[-1]["loss"], objective(setup, other)(state.params)[0], rtol=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_lbfgs_goes_on_with_the_weights_that_were_learnt():
+    points = Sampling(6, 2, 1, "frozen")
+    setup = make(Decay().at(k=1.0), weighting=SelfAdaptive(), sampling=points, quadrature=points)
+    params = start(setup)
+    adam = Adam(steps=5, block=5).build(setup)
+    learnt = adam.learnt(run(adam, params)[0])
+    for weighted in (False, True):
+        stage = LBFGS(steps=2, block=2, weighted=weighted).build(setup)
+        state = stage.adopt(stage.init(params, KEY), learnt)
+        memory = learnt if weighted else None
+        loss = objective(setup, setup.fixed(points), memory)(params)[0]
+        np.testing.assert_allclose(state.loss, loss, rtol=1e-6)
+        assert int(stage.advance(state)[0].step) == 2
+    assert float(np.ptp(learnt["raw"]["equation"])) > 0
+
+
 # -- Reverting -----------------------------------------------------------------------------------
 
 
@@ -242,6 +329,31 @@ def test_revert_keeps_what_is_equal(better_and_worse):
 
 
 @pytest.mark.slow
+def test_reverting_by_the_reference_is_by_its_error():
+    """Asked for by name: the error falls where the held-out objective rises."""
+    setup = make(Decay(), "float32", Fixed({"start": 0.0}))
+    error = reference_error(setup, 5)
+    params = start(setup)
+    settings, x = np.linspace(0.5, 2.0, 5), np.linspace(0, 1, 17)
+    orders = Orders.closure((), 1)
+
+    def at(k):
+        zeros = jnp.zeros((1, 17))
+        arrays = (x[None, :, None], [[k]], jnp.zeros((1, 0)), zeros, zeros[..., None])
+        points = Points(*(jnp.asarray(a, jnp.float32) for a in arrays))
+        return np.asarray(setup.problem.outputs(params, points, orders)[0, 0, :, 0])
+
+    gaps = [np.linalg.norm(at(k) - np.exp(-k * x)) / np.linalg.norm(np.exp(-k * x))
+            for k in settings]  # fmt: skip
+    assert error(params) == pytest.approx(float(np.mean(np.array(gaps))), rel=1e-4)
+    worse = jax.tree.map(lambda leaf: leaf + 100.0, params)
+    stage = RevertOnWorse(Jump(worse), 5).build(setup)
+    after, note = stage.finish(stage.advance(stage.init(params, KEY))[0])
+    assert note.startswith("error ")
+    assert note.endswith(", reverted")
+    assert_equal(after, params)
+
+
 def test_revert_undoes_a_ruinous_adam():
     setup = make(Decay())
     stage = RevertOnWorse(Adam(steps=4, rate=50.0, final_rate=50.0, block=2)).build(setup)

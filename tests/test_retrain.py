@@ -13,7 +13,7 @@ from toy import Coupled, Decay, Observed, Poisson, probe
 
 import lcpinn as lc
 from lcpinn.evaluation import dense_values, grid_values
-from lcpinn.families import Burgers
+from lcpinn.families import Burgers, Schrodinger
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import LBFGS, Adam, GaussNewton, Restarts, RevertOnWorse, Supervised
 from lcpinn.plot import overview
@@ -106,6 +106,22 @@ def test_chunks_give_the_same():
         assert [s.run["training"]["at_once"] for s in parts] == (
             [1, 1, 1, 1] if at_once == 1 else [3, 3, 3, 1]
         )
+
+
+@pytest.mark.slow
+def test_every_setting_of_a_batch_has_its_own_observations():
+    """Members with data end as they would alone; those of another number are refused."""
+    family = Schrodinger()
+    make = partial(tiny, partial(methods.relobralo, data=True), lbfgs=4)
+    settings = [{"alpha": 0.5}, {"alpha": 10.0}]
+    for setting, member in zip(
+        settings, lc.retrain(family, make, settings, progress=False), strict=True
+    ):
+        made = make(family, at=setting)
+        assert len(made.view(family).data) == 40
+        same(member, lc.train(family, made, progress=False, report=False))
+    with pytest.raises(lc.LcpinnError, match="equally many observations, not 0, 40"):
+        lc.retrain(family, make, [{"alpha": 0.5}, {"alpha": 5.0}], progress=False)
 
 
 @pytest.mark.slow

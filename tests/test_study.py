@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from lcpinn.prior import Cube, LogCube, LogUniform
 from lcpinn.protocol import example
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.rundir import RunDirectory
+from lcpinn.sampling import Sampling
+from lcpinn.saved import signature
 from lcpinn.spec import to_plain
 from lcpinn.study import execute as executing
 from lcpinn.study import store as storing
@@ -37,11 +40,20 @@ from lcpinn.study.budget import BUDGETS
 from lcpinn.study.changes import CHANGES
 from lcpinn.study.execute import execute
 from lcpinn.study.paper import numbers
-from lcpinn.study.plan import EXPERIMENTS, chosen, methods, needed
+from lcpinn.study.plan import (
+    EXPERIMENTS,
+    SWITCHES,
+    chosen,
+    methods,
+    needed,
+    of_first_study,
+    one_method,
+    with_data,
+)
 from lcpinn.study.run import Run
 from lcpinn.study.store import Store
 from lcpinn.training import make_setup
-from lcpinn.weighting import Conditional
+from lcpinn.weighting import Causal, Conditional
 
 RUN = Run("burgers", "paper", budget="smoke")
 
@@ -62,6 +74,8 @@ DIFFERENT = [
     replace(RUN, change="n_lambda=4"),
     replace(RUN, at={"k": 1.0}),
     replace(RUN, at={"k": 1.0 + 1e-15}),
+    replace(RUN, settings=""),
+    replace(RUN, protocol="paper-data"),
 ]
 
 
@@ -71,6 +85,7 @@ def test_different_runs_have_different_names():
     assert all(set(name) <= set(f"{ALPHABET}=.,-_") for name in names)  # fit for a file
 
 
+PAPER_HASH = "bf24e3d8"
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -88,8 +103,21 @@ def test_equal_runs_have_equal_names():
 def test_a_name_stays_what_it_was():
     """Records are kept under it: another hash would orphan them."""
     kept = Run("helmholtz-1d", "sa-pinn", 3, {"k": 3.25}, "full")
-    assert kept.name == "full-helmholtz-1d-sa-pinn-k=3.25-seed3-" + kept.name[-8:]
-    assert Run("burgers", "paper").name == "full-burgers-paper-seed0-db5bf371"
+    assert kept.name == "full-helmholtz-1d-sa-pinn-code-k=3.25-seed3-" + kept.name[-8:]
+    assert Run("burgers", "paper", settings="").name == "full-burgers-paper-seed0-db5bf371"
+    assert Run("burgers", "fast").name == "full-burgers-fast-seed0-611b4a1a"
+    assert Run("burgers", "paper").name == "full-burgers-paper-code-seed0-" + PAPER_HASH
+
+
+def test_runs_of_the_first_study_are_kept_and_not_made():
+    """`paper` was another protocol then: its records are never taken for those of today's."""
+    first = of_first_study()
+    assert {run.settings for run in first} == {""}
+    assert len({run.name for run in first}) == len(first) > 100
+    assert not {run.name for run in first} & {run.name for run in every_run("full")}
+    assert Run.from_json(first[0].to_json()) == first[0]
+    with pytest.raises(lc.LcpinnError, match=r"is of the first study: its record is kept, not"):
+        first[0].how()
 
 
 # -- The plan ------------------------------------------------------------------------------------
@@ -101,12 +129,12 @@ GRIDS = {
     "schrodinger-1d": [0.5, 5.0, 10.0],
 }
 COUNTS = {  # of the full study
-    "helmholtz-1d": 52,
-    "schrodinger-1d": 24,
-    "burgers": 24,
-    "helmholtz-2d": 32,
-    "helmholtz-3d": 32,
-    "buckley-leverett": 22,
+    "helmholtz-1d": 52 + 48,
+    "schrodinger-1d": 24 + 20,
+    "burgers": 24 + 16,
+    "helmholtz-2d": 32 + 28,
+    "helmholtz-3d": 32 + 28,
+    "buckley-leverett": 22 + 12,
     "n-lambda": 6,
     "optimiser": 4,
 }
@@ -143,7 +171,7 @@ def test_no_run_is_there_twice(budget):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_full_study_has_the_papers_grids_and_seeds(family):
     plain = [run for run in EXPERIMENTS[family].runs("full") if not run.change]
-    for name in methods(family):
+    for name in (*methods(family), "paper-data"):
         runs = [run for run in plain if run.protocol == name]
         assert {run.seed for run in runs} == {0, 1, 2, 3}
         settings = sorted({value for run in runs for value in run.at.values()})
@@ -156,16 +184,20 @@ def test_the_full_study_has_the_papers_grids_and_seeds(family):
 def test_a_table_has_the_papers_rows_and_ours(family):
     rows = ["paper" if row == "lc-pinn" else row for row in numbers()["tables"][family]["rows"]]
     assert methods(family) == [*rows, "fast"]
-    assert {run.protocol for run in EXPERIMENTS[family].runs("full")} == set(methods(family))
+    data = {with_data(name) for name in methods(family)} - {None}
+    assert "paper-data" in data
+    protocols = {run.protocol for run in EXPERIMENTS[family].runs("full")}
+    assert protocols == {*methods(family), *data}
 
 
 def test_how_many_runs_there_are():
     found = {name: len(EXPERIMENTS[name].runs("full")) for name in COUNTS}
     assert found == COUNTS
-    assert len(EXPERIMENTS["amortisation"].runs("full")) == 52 + 24 + 24 + 32 + 32 + 22
+    every = sum(COUNTS[name] for name in FAMILIES)
+    assert len(EXPERIMENTS["amortisation"].runs("full")) == every == 186 + 152
     assert len(EXPERIMENTS["solver"].runs("full")) == 4  # of families with coefficients, once
     once = len(needed([EXPERIMENTS[name] for name in FAMILIES], "full"))
-    assert once == 186
+    assert once == every
     assert {run.seed for run in every_run("cpu")} == {run.seed for run in every_run("smoke")} == {0}
     assert {run.family for run in every_run("smoke")} == {"helmholtz-1d", "burgers"}
     assert len(every_run("smoke")) < 30
@@ -176,8 +208,8 @@ def test_a_budget_takes_its_share_of_the_steps():
         adam, finish = Run("helmholtz-1d", "paper", budget=budget).how().phases
         return [of_kind(Adam, adam).steps, of_kind(LBFGS, finish.innermost).steps]
 
-    assert steps("full") == [50_000, 1_500]
-    assert steps("cpu") == [2_500, 75]
+    assert steps("full") == [50_000, 30_000]  # 1500 calls of 20
+    assert steps("cpu") == [2_500, 1_500]
     fno = Run("burgers", "fno", budget="cpu").how()
     assert of_kind(Supervised, fno.phases[0]).epochs == 100
     assert Run("burgers", "fast", budget="cpu").how() == lc.protocol.fast(
@@ -193,7 +225,8 @@ def test_experiments_are_called_by_name():
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        (["reproduce", "tables"], "there is no experiment 'tables'; there are helmholtz-1d, "),
+        (["reproduce", "tables"], "there is no experiment 'tables'; there are explain-most, "),
+        (["reproduce", "burgers", "--only", "pinn"], "no run of these experiments is by pinn"),
         (["reproduce", "--budget", "all"], "there is no budget 'all'; there are smoke, cpu, full"),
     ],
 )
@@ -264,18 +297,60 @@ def test_the_prior_of_the_coefficients():
     assert made == plain
 
 
+FILM = FiLM(hidden=64, xavier="normal", gain=0.01)
+
+
 @pytest.mark.parametrize(
-    ("name", "family", "role", "way"),
+    ("name", "family", "role", "way", "phases"),
     [
-        ("conditioning=concat", "helmholtz-1d", "parameters", Concat()),
-        ("conditioning=film", "burgers", "weights", FiLM(hidden=64)),
+        ("conditioning=concat", "helmholtz-1d", "parameters", Concat(), [Adam]),
+        ("conditioning=film", "burgers", "weights", FILM, [Adam, RevertOnWorse]),
     ],
 )
-def test_conditioning_is_the_networks(name, family, role, way):
+def test_conditioning_is_the_networks(name, family, role, way, phases):
+    """And the finish, which the authors have with FiLM alone."""
     _, made, plain = changed(name, family)
     assert getattr(plain.network, role) != way
     assert made.network == replace(plain.network, **{role: way})
-    assert but(made, network=0) == but(plain, network=0)
+    assert [type(phase) for phase in made.phases] == phases
+    assert but(made, network=0, phases=0) == but(plain, network=0, phases=0)
+
+
+def test_fresh_points_are_all_that_differs():
+    _, made, plain = changed("points=fresh")
+    frozen = of_kind(Sampling, plain.sampling)
+    assert frozen.rule == "frozen"
+    assert made == replace(plain, sampling=replace(frozen, rule="random"))
+
+
+def test_fewer_iterations_are_all_that_differs():
+    _, made, plain = changed("lbfgs=1500", "helmholtz-1d")
+    few, many = (of_kind(LBFGS, one.phases[1].innermost) for one in (made, plain))
+    assert (few.steps, many.steps) == (1500, 30_000)
+    assert few == replace(many, steps=1500)
+    assert but(made, phases=0) == but(plain, phases=0)
+
+
+def test_the_faces_of_causal_pinn():
+    _, made, plain = changed("faces=100", protocol="causal-pinn")
+    heavy, light = (of_kind(Causal, one.weighting) for one in (made, plain))
+    assert heavy == replace(light, weights={"boundary": 100.0, "initial": 100.0})
+    assert light.weights == {}
+
+
+def test_an_equation_without_its_viscous_term_has_the_viscous_reference():
+    family, made, plain = changed("equation=inviscid", "buckley-leverett", "sa-pinn-data")
+    arguments = [a.name for a in family.terms["equation"].arguments]
+    assert arguments == ["s", "s_t", "s_x"]
+    assert of_kind(BuckleyLeverett, family).viscosity == BuckleyLeverett().viscosity
+    assert made == plain
+
+
+def test_every_switch_stands_beside_the_run_without_it():
+    for family, parts in SWITCHES.items():
+        for protocol, change in parts:
+            assert change in CHANGES
+            assert (protocol, "") in parts or protocol not in methods(family), (family, change)
 
 
 def test_no_lbfgs_is_adam_alone():
@@ -287,11 +362,10 @@ def test_no_lbfgs_is_adam_alone():
 
 def test_by_adam_keeps_the_network_of_fast():
     _, made, fast = changed("by-adam", "helmholtz-1d", "fast")
-    paper = Run("helmholtz-1d", "paper").how()
     assert made.network == fast.network
     assert (made.dtype, made.plain) == (fast.dtype, fast.plain) == ("float64", False)
-    assert made.phases == paper.phases
-    assert made.sampling == paper.sampling
+    assert made.phases == (Adam(steps=50_000), RevertOnWorse(LBFGS(steps=1500)))
+    assert made.sampling == Sampling(1024, 100, 4)
 
 
 def test_viscosity_zero_is_the_family_without_it():
@@ -308,7 +382,8 @@ def test_every_change_of_a_run_changes_it():
     for run in kinds.values():
         plain = replace(run, change="")
         family, before = run.of(), plain.of()
-        priors = (family.parameters, family.weights) == (before.parameters, before.weights)
+        sees = lambda family: (family.parameters, family.weights, signature(family)["terms"])
+        priors = sees(family) == sees(before)
         assert not (priors and run.how() == plain.how()), run.name
 
 
@@ -330,7 +405,7 @@ def test_shrunk_protocols_keep_their_parts(protocol, family):
     assert type(small.network) is type(whole.network)
     kept = ("weighting", "dtype", "plain", "weighted", "at")
     assert [getattr(small, name) for name in kept] == [getattr(whole, name) for name in kept]
-    if protocol == "sa-pinn":
+    if protocol.startswith("sa-pinn"):
         assert small.quadrature == small.sampling
     with jax.enable_x64(small.dtype == "float64"):
         setup = make_setup(small.view(made), small)
@@ -611,6 +686,35 @@ def test_a_batch_ends_as_its_members_alone(alone, store, runs):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
         mean = alone.record(run)["error"]["mean"]
         assert store.record(run)["error"]["mean"] == pytest.approx(mean, rel=1e-3)
+
+
+def test_settings_of_a_batch_have_equally_many_observations():
+    """None of the data lie at alpha = 5."""
+    runs = one_method("schrodinger-1d", "sa-pinn-data", "full", seeds=(0, 1))
+    found = executing._rectangles(runs, executing._num_observed)
+    assert [(seeds, [one.at["alpha"] for one in own]) for seeds, own in found] == [
+        ([0, 1], [0.5, 10.0]),
+        ([0, 1], [5.0]),
+    ]
+
+
+def test_no_program_begins_that_would_not_end_in_time(store, monkeypatch):
+    monkeypatch.setattr(executing, "train", forbidden)
+    said = []
+    execute([replace(RUN, budget="full")], store, seconds=1.0, say=said.append)
+    assert len(said) == 1
+    assert "left out, 1 such take about" in said[0]
+
+
+def test_the_plan_says_what_programs_take():
+    args = ["reproduce", "explain-most", "--plan", "--budget", "full", "--json"]
+    found = CliRunner().invoke(app, [*args, "--results", str(Path("no such directory"))])
+    rows = json.loads(found.stdout)
+    assert rows[0]["program"] == "burgers, paper"
+    assert all(row["runs"] == 4 and row["seconds"] > 1 for row in rows)
+    assert rows[-1]["since_begin"] == pytest.approx(sum(row["seconds"] for row in rows))
+    longer = {row["program"]: row["seconds"] for row in rows}
+    assert longer["helmholtz-1d, paper"] > 2 * longer["helmholtz-1d, paper lbfgs=1500"]
 
 
 def test_what_is_missing_need_not_be_one_product():

@@ -75,7 +75,7 @@ def test_every_run_is_planned_once(home):
     ]
     assert {r.budget for r in runs} == {"own"}
     assert runs[0].how() == lc.protocol.fast(runs[0].of())
-    assert runs[-1].name.startswith("helmholtz-1d-pinn-k=3.25-seed1-")
+    assert runs[-1].name.startswith("helmholtz-1d-pinn-code-k=3.25-seed1-")
 
 
 def test_options_reach_the_protocols_that_have_them(home):

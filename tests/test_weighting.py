@@ -460,3 +460,30 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(weighting, tmp_path, monk
         assert one.tobytes() == other.tobytes()
     metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "broken")]
     assert metrics[0] == metrics[1]
+
+
+# -- SA-PINN as the paper's authors have it --------------------------------------------------------
+
+
+def test_self_adaptive_weights_of_the_papers_code():
+    """Start in (0, 1), half of the mean of w² r², its own gradient, and observations at one."""
+    family = Observed()
+    batch = fixed(family, Sampling(6, 2, 1, "sobol"), "float32")
+    weighting = SelfAdaptive(random_start=True, factor=0.5, relative=False, observations=False)
+    state = weighting.init(family, batch, jax.random.PRNGKey(0))
+    assert "data" not in state["raw"]
+    for name, raw in state["raw"].items():
+        assert np.all((raw > 0) & (raw < 1)), name
+        assert np.ptp(raw) > 0.05, name
+    residuals = {
+        name: jnp.ones((*batch[term.where].quadrature.shape, 1))
+        for name, term in family.terms.items()
+    }
+    weights, after = weighting.weigh(state, family, batch, residuals)
+    assert float(weights["data"]) == 1.0
+    for name, raw in state["raw"].items():
+        np.testing.assert_allclose(weights[name], 0.5 * raw**2, rtol=1e-6)
+        # Adam's first step is by its rate, unless the gradient is as small as its epsilon.
+        slope = batch[family.terms[name].where].quadrature * raw
+        step = 5e-3 * slope / (slope + 1e-8)
+        np.testing.assert_allclose(after["raw"][name], raw + step, rtol=1e-5)

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import json
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -91,18 +92,23 @@ def describe(solution: Solution) -> dict[str, Any]:
     # A role that the network does not see enters in no way.
     entries = {role: None if how == "unseen" else how for role, how in layout.entries.items()}
     weights = () if family.weights is None else family.weights.names
+    # Between these ends a reader's scaling is what a network sees that sees values as they are.
+    raw = solution.protocol.network.sees_raw
     axes = family.parameters.axes
     kinds = ["log" if a.log else "linear" if a.low < a.high else "held" for a in axes]
     return {
         "format": FORMAT,
         "family": family.name,
         "coordinates": _ranges(
-            family.domain.ranges,
+            _scaled_by(family.domain.ranges, (-1.0, 1.0), raw and not family.domain.periodic),
             ["periodic" if c.periodic else "linear" for c in family.domain.coordinates],
         ),
         "parameters": _ranges(family.parameters.ranges, kinds)
         | {"enter": entries.get("parameters"), "exponential": "parameters" in layout.exponential},
-        "weights": _ranges(dict.fromkeys(weights, (0.0, 1.0)), ["linear"] * len(weights))
+        "weights": _ranges(
+            _scaled_by(dict.fromkeys(weights, (0.0, 1.0)), (1 / math.e, math.e), raw),
+            ["log" if raw else "linear"] * len(weights),
+        )
         | {"enter": entries.get("weights"), "exponential": "weights" in layout.exponential},
         "outputs": list(family.outputs),
         "layers": layout.num_layers,
@@ -127,6 +133,12 @@ def _holes(solution: Solution) -> list[dict[str, Any]]:
         }
         for same in by_kind(visible_holes(solution.family))
     ]
+
+
+def _scaled_by(
+    ranges: dict[str, tuple[float, float]], ends: tuple[float, float], raw: bool
+) -> dict[str, tuple[float, float]]:
+    return dict.fromkeys(ranges, ends) if raw else ranges
 
 
 def _ranges(ranges: dict[str, tuple[float, float]], kinds: list[str]) -> dict[str, Any]:

@@ -395,6 +395,11 @@ class Family(metaclass=_Built):
                 terms = ", ".join(self.term_names)
                 raise LcpinnError(f"{owner}: weight {name!r} names no term; the terms are {terms}")
 
+    @property
+    def has_own_weights(self) -> bool:
+        """Whether its page, or `with_priors`, says how loss weights are drawn."""
+        return self._given_weights is not None
+
     def plain(self) -> Family:
         """The same equation without the help: coordinates as they are, every condition soft."""
         if not any(getattr(self, hook) is not None for hook in HELP):

@@ -12,12 +12,13 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array, Float
 
 from lcpinn.devices import alone, make_mesh, spread_along
 from lcpinn.domain import Box
@@ -50,6 +51,7 @@ def retrain(
     progress: bool = True,
     at_once: int | None = None,
     devices: int | None = None,
+    report: bool = True,
 ) -> list[Solution]:
     """One solution for every setting of the coefficients and every seed, settings outermost.
 
@@ -59,8 +61,9 @@ def retrain(
     one gets a run directory in there, named after its setting and seed. Its seconds are its share
     of the batch's. Members are divided among `devices` of this machine, as `train` divides rows.
     While a batch trains there is a checkpoint of it beside them, every `checkpoint_every` seconds,
-    from which `resume=True` goes on; members that are finished stay as they are. Phases that decide
-    between compiled calls (Gauss-Newton, Restarts) cannot be batched.
+    from which `resume=True` goes on; members that are finished stay as they are. Without `report`
+    only models are written. Phases that decide between compiled calls (Gauss-Newton, Restarts)
+    cannot be batched.
     """
     made = [make(family, at=setting) if setting else make(family) for setting in settings]
     members = [(protocol, seed) for protocol in made for seed in seeds]
@@ -78,7 +81,8 @@ def retrain(
         solutions: list[Solution] = []
         for start in range(0, len(members), size):
             part = members[start : start + size], directories[start : start + size]
-            solutions += _train_part(family, setup, *part, checkpoint_every, resume, progress, mesh)
+            how = (checkpoint_every, resume, progress, mesh, report)
+            solutions += _train_part(family, setup, *part, *how)
     return solutions
 
 
@@ -91,6 +95,7 @@ def _train_part(
     resume: bool,
     progress: bool,
     mesh: Mesh | None,
+    report: bool,
 ) -> list[Solution]:
     """Members that train together; what they end with is written before others begin."""
     if resume and all(directory.finished() for directory in directories):
@@ -108,7 +113,8 @@ def _train_part(
         if directory.path is not None:
             solution.save(directory.path / "model.safetensors")
             spent = sum(solution.run["training"]["seconds"].values())
-            write_result(solution, directory.path, spent)
+            if report:
+                write_result(solution, directory.path, spent)
     checkpoint.remove()
     return solutions
 
@@ -131,6 +137,9 @@ def _check_members(family: Family, members: Sequence[tuple[Protocol, int]]) -> N
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise LcpinnError(f"{twice} is there twice: every setting and seed is trained once")
+    if len(counts := {num_observed(family, protocol) for protocol, _ in members}) > 1:
+        numbers = ", ".join(map(str, sorted(counts)))
+        raise LcpinnError(f"settings of a batch have equally many observations, not {numbers}")
     for protocol, _ in members:
         view = protocol.view(family)
         free, domain = view.parameters.free, view.domain
@@ -210,6 +219,41 @@ def _memory() -> int:
     return stats["bytes_limit"] // 4 if stats and "bytes_limit" in stats else MEMORY
 
 
+def num_observed(family: Family, protocol: Protocol) -> int:
+    """How many observations of its own a setting has."""
+    if protocol.observed is None:
+        return 0
+    data = protocol.observed.of(protocol.bare(family), protocol.at)
+    return 0 if data is None else len(data)
+
+
+class Own(NamedTuple):
+    """What members of a batch differ in, beside their seeds: coefficients, and observations."""
+
+    coefficients: Float[Array, "*b p"]
+    coordinates: Float[Array, "*b n dim"]
+    observed: Float[Array, "*b n outputs"]
+
+    @staticmethod
+    def of(view: Family, protocol: Protocol) -> Own:
+        """Of one member, on the host; empty where there is nothing to differ in."""
+        # All coefficients are the setup's to hold, or they are drawn and none is.
+        prior, data = view.parameters, view.data
+        values = [] if prior.free else list(prior.held.values())
+        if protocol.observed is None or data is None or not values:
+            nothing = np.zeros((0, 0))
+            return Own(np.array(values, float), nothing, nothing)  # pyright: ignore
+        columns = lambda names: np.stack([data.columns[name] for name in names], axis=-1)
+        where = columns(view.domain.names)
+        return Own(np.array(values, float), where, columns(view.outputs))  # pyright: ignore
+
+    def held_by(self, setup: Setup) -> Setup:
+        """The setup of one member. Values may be traced: only those differ."""
+        observed = (self.coordinates, self.observed) if self.observed.size else None
+        setting = self.coefficients if self.coefficients.shape[-1] else None
+        return dataclasses.replace(setup, coefficients=setting, observed=observed)
+
+
 class _Batch:
     """Members that train together: leaves of their states have the members as first axis."""
 
@@ -224,13 +268,14 @@ class _Batch:
     ):
         self.family, self.setup, self.members, self.shown = family, setup, members, shown
         self.checkpoint, self.restored = checkpoint, checkpoint.restore()
-        priors = [protocol.view(family).parameters for protocol, _ in members]
-        # All coefficients are the setup's to hold, or they are drawn and none is.
-        values = [[] if prior.free else list(prior.held.values()) for prior in priors]
-        coefficients = jnp.asarray(np.array(values, float), setup.problem.dtype)
+        each = [Own.of(protocol.view(family), protocol) for protocol, _ in members]
+        stacked = lambda *parts: jnp.asarray(np.stack(parts), setup.problem.dtype)
         keys = jnp.stack([jax.random.PRNGKey(seed) for _, seed in members])
-        self.coefficients, self.keys = (spread_along(0, a, mesh) for a in (coefficients, keys))
+        self.own, self.keys = jax.tree.map(
+            lambda a: spread_along(0, a, mesh), (jax.tree.map(stacked, *each), keys)
+        )
         self.seconds = {"compile": 0.0, "train": 0.0}
+        self.learnt: Any = None  # by the weightings of the phase before
         self.stopped: list[list[str]] = [[] for _ in members]
 
     def run(self) -> list[Solution]:
@@ -242,25 +287,20 @@ class _Batch:
             first, self.stopped = position["phase"], position["stopped"]
             self.seconds = position["seconds"]
         for number, phase in list(enumerate(self.members[0][0].phases))[first:]:
-            one = self._own(self.coefficients[0])
+            one = _member(self.own, 0).held_by(self.setup)
             with explained(one, phase, _member(params, 0)):
                 params = self._through(number, phase, params)
         return [self._solution(i, _member(params, i)) for i in range(len(self.members))]
 
-    def _own(self, coefficients: Any) -> Setup:
-        """The setup of one member. The setting may be traced: only its values differ."""
-        setting = coefficients if coefficients.shape[-1] else None
-        return dataclasses.replace(self.setup, coefficients=setting)
-
-    def _stage(self, phase: Any, coefficients: Any) -> Stage:
-        return phase.build(self._own(coefficients))
+    def _stage(self, phase: Any, own: Own) -> Stage:
+        return phase.build(own.held_by(self.setup))
 
     def _through(self, number: int, phase: Any, params: Any) -> Any:
         title = f"phase {number + 1}, {type(phase).__name__} of {len(self.members)} at once"
-        stages = [self._stage(phase, c) for c in self.coefficients]
+        stages = [self._stage(phase, _member(self.own, i)) for i in range(len(self.members))]
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number + 1))(self.keys)
         begin, advance = self._programs(number, phase)
-        state = begin(self.coefficients, params, keys)
+        state = begin(self.own, params, keys, self.learnt)
         if self.restored is not None:
             state, self.restored = self.restored[1](state), None
         self.shown.start(title, stages[0].total, int(np.max(state.step)))
@@ -268,7 +308,7 @@ class _Batch:
         first = True
         while any(reason is None for reason in reasons):
             begun, before = time.perf_counter(), np.asarray(state.step)
-            state, info = jax.block_until_ready(advance(self.coefficients, state))
+            state, info = jax.block_until_ready(advance(self.own, state))
             self.seconds["compile" if first else "train"] += time.perf_counter() - begun
             first = False
             reasons = self._reasons(stages, state)
@@ -278,12 +318,21 @@ class _Batch:
             if self.checkpoint.due() and any(reason is None for reason in reasons):
                 where = {"phase": number, "stopped": self.stopped, "seconds": self.seconds}
                 self.checkpoint.save(where, state)
+        learnt = stages[0].learnt
+        self.learnt = None if learnt is None else learnt(state)
         return self._finish(title, stages, state, reasons)
 
     def _programs(self, number: int, phase: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """A phase's `init` and `run` over all members; batches of the same size share them."""
-        begin = lambda c, p, k: self._stage(phase, c).init(p, k)
-        advance = lambda c, s: self._stage(phase, c).run(s)  # pyright: ignore[reportOptionalCall]
+
+        def begin(own: Own, params: Any, key: Any, learnt: Any) -> Any:
+            stage = self._stage(phase, own)
+            state = stage.init(params, key)
+            if stage.adopt is None or learnt is None:
+                return state
+            return stage.adopt(state, learnt)
+
+        advance = lambda own, s: self._stage(phase, own).run(s)  # pyright: ignore
         made = jax.jit(jax.vmap(begin)), jax.jit(jax.vmap(advance))
         return self.setup.programs.setdefault(f"phase {number}", made)
 

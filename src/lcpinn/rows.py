@@ -28,6 +28,8 @@ from lcpinn.sampling import Batch, Points
 from lcpinn.shape.holes import Features, hole_features, visible_holes
 from lcpinn.term import Term
 
+SMALLEST_WEIGHT = 1e-8  # of a loss weight whose logarithm a network sees
+
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
 
@@ -52,7 +54,9 @@ class Problem:
         lam: Lambda = {}
         if self.family.parameters.free:
             lam["parameters"] = self.family.parameters.normalise(parameters)
-        if self.family.weights is not None:
+        if self.family.weights is not None and self.network.sees_raw:
+            lam["weights"] = jnp.log(jnp.maximum(weights, SMALLEST_WEIGHT))
+        elif self.family.weights is not None:
             lam["weights"] = self.family.weights.normalise(weights)
         return lam
 
@@ -60,7 +64,11 @@ class Problem:
         """What the network sees of the coordinates, (s, l, n, features), with its derivatives."""
         domain, x = self.family.domain, points.coordinates
         if self.family.features is None and not domain.periodic:
-            series = _affine(domain.normalise(x), domain.ranges, orders)
+            ranges = domain.ranges
+            if self.network.sees_raw:
+                series = _affine(x, dict.fromkeys(ranges, (-1.0, 1.0)), orders)
+            else:
+                series = _affine(domain.normalise(x), ranges, orders)
         else:
             at = lambda p, lam: self._expanded_features(p, lam, orders)
             expanded = jax.vmap(jax.vmap(at, (0, None)))(x, points.parameters)

@@ -44,10 +44,15 @@ UNKNOWN = 64  # rows at least of observations that hold for every value of a coe
 class Sampling:
     """How many points: `interior` and `face` for each of `num_lambda` draws of lambda.
 
-    `rule` is how they lie: `random` (drawn anew at every step), or for a fixed quadrature `gauss`
-    (tensor Gauss-Legendre points, lambda at Gauss nodes), `sobol` (every row its own lambda) or
-    `collocation` (the same, lambda clustered towards the ends of its range, and a tensor rule where
-    there are one coordinate and one coefficient; `interior` and `face` are then rows in all).
+    `rule` is how they lie: `random` (drawn anew at every step), `frozen` (random points that serve
+    all steps, all lambdas and all seeds of a training; lambda is drawn at every step), or for a
+    fixed quadrature `gauss` (tensor Gauss-Legendre points, lambda at Gauss nodes), `sobol` (every
+    row its own lambda) or `collocation` (the same, lambda clustered towards the ends of its range,
+    and a tensor rule where there are one coordinate and one coefficient; `interior` and `face` are
+    then rows in all).
+
+    `seed` is that of the points that do not change. `columns` names the coordinates, where frozen
+    points are to be drawn one coordinate after the other in an order of their own.
     """
 
     interior: int = 1024
@@ -56,15 +61,18 @@ class Sampling:
     rule: str = "random"
     seed: int = 0
     grid: int = 0  # with a number, lambda comes from a grid of so many values per coefficient
+    columns: tuple[str, ...] = ()
+
+
+DRAWN = ("random", "frozen")  # rules of batches that a step draws something of
 
 
 def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Batch:
-    """Random points at random lambda, for one step of a stochastic optimiser (traceable)."""
+    """Points at random lambda, for one step of a stochastic optimiser (traceable)."""
+    if sampling.rule == "frozen":
+        return _draw_frozen(family, sampling, key, dtype)
     lambda_key, *keys = jax.random.split(key, 1 + len(family.groups))
-    parameters, weights = _draw_lambda(family, lambda_key, sampling.num_lambda, dtype)
-    if sampling.grid:
-        nodes = jnp.asarray(family.parameters.grid(sampling.grid), dtype)
-        parameters = jax.random.choice(lambda_key, nodes, (sampling.num_lambda,))
+    parameters, weights = _lambda_of_step(family, sampling, lambda_key, dtype)
     batch: Batch = {}
     for (where, terms), group_key in zip(family.groups.items(), keys, strict=True):
         if where == "data":
@@ -78,6 +86,37 @@ def draw(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Ba
     return with_normals(family, batch)
 
 
+def _draw_frozen(family: Family, sampling: Sampling, key: Array, dtype: DTypeLike) -> Batch:
+    """The rule's own points, at random lambda; on a shape they come from the rule's own keys."""
+    parameters, weights = _lambda_of_step(family, sampling, key, dtype)
+    in_box = frozen_points(family, sampling) if isinstance(family.domain, Box) else {}
+    keys = jax.random.split(jax.random.PRNGKey(sampling.seed), len(family.groups))
+    batch: Batch = {}
+    for (where, terms), own in zip(family.groups.items(), keys, strict=True):
+        if where == "data":
+            batch[where] = _data_at(family, parameters, weights, key, dtype)
+            continue
+        if where in in_box:
+            points = jnp.asarray(in_box[where], dtype)
+            points = jnp.broadcast_to(points, (len(parameters), *points.shape))
+        else:
+            points = jax.vmap(
+                lambda lam, k=own, terms=terms: _random(family, terms[0], sampling, k, dtype, lam)
+            )(parameters)
+        batch[where] = _points(points, parameters, weights, dtype)
+    return with_normals(family, batch)
+
+
+def _lambda_of_step(
+    family: Family, sampling: Sampling, key: Array, dtype: DTypeLike
+) -> tuple[Array, Array]:
+    parameters, weights = _draw_lambda(family, key, sampling.num_lambda, dtype)
+    if sampling.grid:
+        nodes = jnp.asarray(family.parameters.grid(sampling.grid), dtype)
+        parameters = jax.random.choice(key, nodes, (sampling.num_lambda,))
+    return parameters, weights
+
+
 def fixed(
     family: Family, sampling: Sampling, dtype: DTypeLike, at: np.ndarray | None = None
 ) -> Batch:
@@ -85,6 +124,8 @@ def fixed(
 
     `at` are coefficients (p,) that all points of the rule `sobol` are to have.
     """
+    if sampling.rule == "frozen":
+        return draw(family, sampling, jax.random.PRNGKey(sampling.seed), dtype)
     batch: Batch = {}
     for offset, (where, terms) in enumerate(family.groups.items()):
         seed = sampling.seed + 7919 * offset
@@ -98,9 +139,50 @@ def fixed(
             batch[where] = _sobol(family, terms[0], sampling, seed, dtype, at)
         else:
             raise LcpinnError(
-                f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation"
+                f"there is no fixed rule {sampling.rule!r}: gauss, sobol, collocation, frozen"
             )
     return with_normals(family, batch)
+
+
+def frozen_points(family: Family, sampling: Sampling) -> dict[str, Float[np.ndarray, "n dim"]]:
+    """Random points of a box that depend on the rule's seed alone, place by place.
+
+    They come from NumPy's default generator: all coordinates of the interior at once, or one after
+    the other (`columns`), then face by face. `draws_after` goes on where they end.
+    """
+    return _frozen(family, sampling)[0]
+
+
+def draws_after(family: Family, sampling: Sampling) -> np.random.Generator:
+    """The generator of `frozen_points` once those are drawn, for observations of the same set."""
+    return _frozen(family, sampling)[1]
+
+
+def _frozen(
+    family: Family, sampling: Sampling
+) -> tuple[dict[str, np.ndarray], np.random.Generator]:
+    rng, domain = np.random.default_rng(sampling.seed), family.domain
+    if sorted(sampling.columns) not in ([], sorted(domain.names)):
+        raise LcpinnError(
+            f"frozen points: columns are {', '.join(sampling.columns)}, but the coordinates of "
+            f"{family.name} are {', '.join(domain.names)}"
+        )
+    points: dict[str, np.ndarray] = {}
+    for where, terms in family.groups.items():
+        if where == "data":
+            continue
+        faces, num = _faces(terms[0], sampling)
+        parts = []
+        for face in faces:
+            if face is None and sampling.columns:
+                unit = np.empty((num, domain.dim))
+                for name in sampling.columns:
+                    unit[:, domain.names.index(name)] = rng.random(num)
+            else:
+                unit = rng.random((num, domain.unit_dim(face)))
+            parts.append(domain.place(unit, np.zeros((num, 0)), face))
+        points[where] = np.concatenate(parts)
+    return points, rng
 
 
 def with_normals(family: Family, batch: Batch) -> Batch:
@@ -274,6 +356,25 @@ def _data_points(family: Family, key: Array, dtype: DTypeLike) -> Points:
     observed = np.stack([column(o) for o in family.outputs if o in data.columns], axis=-1)
     mass = None if data.mass is None else np.tile(data.mass, times)[:, None] / times
     return _points(points, parameters, weights, dtype, mass, observed[:, None])
+
+
+def _data_at(
+    family: Family, parameters: Array, weights: Array, key: Array, dtype: DTypeLike
+) -> Points:
+    """All observations at each lambda of a step, where lambda is loss weights alone.
+
+    Where coefficients vary an observation has its own, and lambda is drawn for each.
+    """
+    if family.parameters.free:
+        return _data_points(family, key, dtype)
+    data: Data | None = family.data
+    assert data is not None
+    points = np.stack([data.columns[c] for c in family.domain.names], axis=-1)
+    observed = np.stack([data.columns[o] for o in family.outputs if o in data.columns], axis=-1)
+    num = len(parameters)
+    every = lambda a: jnp.broadcast_to(jnp.asarray(a, dtype), (num, *a.shape))
+    mass = None if data.mass is None else every(data.mass / num)
+    return _points(every(points), parameters, weights, dtype, mass, every(observed))
 
 
 def _points(coordinates, parameters, weights, dtype, quadrature=None, observed=None) -> Points:

@@ -211,6 +211,7 @@ class _Training:
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.position = Position()
+        self.learnt: Any = None  # by the weighting of the phase before
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
 
     def run(self) -> _Training:
@@ -228,6 +229,8 @@ class _Training:
             with explained(self.setup, self.protocol.phases[phase], self.params, self.position):
                 stage: Stage = self.protocol.phases[phase].build(self.setup)
                 state = stage.init(self.params, jax.random.fold_in(self.key, phase + 1))
+                if stage.adopt is not None and self.learnt is not None:
+                    state = stage.adopt(state, self.learnt)
                 if position is not None:
                     if restored is not None:
                         state = restored[1](state, self.protocol.network.shapes_vary)
@@ -254,6 +257,7 @@ class _Training:
             if reason is None and self.directory.due():
                 self._checkpoint(state)
         params, note = stage.finish(state)
+        self.learnt = None if stage.learnt is None else stage.learnt(state)
         if stage.facts is not None:
             self.facts |= stage.facts()
         self.stopped = [*self.stopped, f"{title}: {reason}" + (f"; {note}" if note else "")]

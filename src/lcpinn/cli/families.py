@@ -64,12 +64,19 @@ def _about(name: str, family: Family) -> dict[str, Any]:
     }
 
 
+def _without_data() -> list[str]:
+    """Those of the reproduction that see a reference's values are as their namesakes."""
+    from lcpinn import protocol as protocols
+
+    return [name for name in protocols.PROTOCOLS if not name.endswith("-data")]
+
+
 def _applicable(family: Family) -> dict[str, dict[str, str]]:
     """Protocol -> whether it applies: `yes`, `at` (with a setting), or `no` and the reason."""
     from lcpinn import protocol as protocols
 
     applicability: dict[str, dict[str, str]] = {}
-    for name in protocols.PROTOCOLS:
+    for name in _without_data():
         try:
             held = protocols.example(name, family).at
             applicability[name] = {"applies": "at" if held else "yes"}
@@ -85,7 +92,8 @@ def _terms(family: Family, as_json: bool) -> None:
 
     rows: dict[Any, dict[str, Any]] = {}
     refused: dict[str, str] = {}
-    for name, make in protocols.PROTOCOLS.items():
+    for name in _without_data():
+        make = protocols.PROTOCOLS[name]
         if make in rows:
             rows[make]["name"] += f", {name}"  # another name for the same
             continue

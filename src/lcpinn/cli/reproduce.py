@@ -16,6 +16,7 @@ from lcpinn.study.budget import BUDGETS
 
 if TYPE_CHECKING:
     from lcpinn.study.plan import Experiment
+    from lcpinn.study.run import Run
     from lcpinn.study.store import Store
 
 
@@ -32,6 +33,18 @@ def reproduce(
     listed: Annotated[
         bool, typer.Option("--list", help="What there is and what is missing; run nothing.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PROTOCOL", help="Runs by this protocol alone; may be repeated."),
+    ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="What is missing, program by program, with GPU seconds."),
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Begin no program that would not be over by then, as estimated."),
+    ] = None,
     render_only: Annotated[
         bool, typer.Option("--render-only", help="Only write the page out of the records.")
     ] = False,
@@ -75,6 +88,8 @@ def reproduce(
     \b
     lcpinn reproduce                                 a minute: that everything works
     lcpinn reproduce --list --budget full            what the paper's study takes
+    lcpinn reproduce --plan --budget full            in which order, and about how long
+    lcpinn reproduce explain-burgers --budget full --seconds 480
     lcpinn reproduce helmholtz-1d burgers --budget cpu
     lcpinn reproduce --budget full --cluster tcp://127.0.0.1:8786
     """
@@ -83,11 +98,16 @@ def reproduce(
     from lcpinn.study.store import Store
 
     experiments = chosen(names or ())
-    runs = needed(experiments, budget)
+    runs = [r for r in needed(experiments, budget) if not only or r.protocol in only]
+    if not runs:
+        raise LcpinnError(f"no run of these experiments is by {', '.join(only or ())}")
     kept = Path("results/study") if budget == "full" else work / "records"
     store = Store(work, results or kept)
     if listed:
         _show(experiments, budget, store, as_json)
+        return
+    if plan:
+        _show_plan(runs, store, as_json)
         return
     failed = []
     if not render_only and cluster is not None:
@@ -95,9 +115,12 @@ def reproduce(
 
         if train_only:
             raise LcpinnError("--train-only leaves models here: a cluster returns records alone")
+        if seconds is not None:
+            raise LcpinnError("--seconds is for this process: a cluster has its own")
         failed = execute_on(cluster, runs, store, work=cluster_work, say=say)
     elif not render_only:
-        failed = execute(runs, store, measured=not train_only, progress=not quiet, say=say)
+        how = {"measured": not train_only, "progress": not quiet, "seconds": seconds}
+        failed = execute(runs, store, **how, say=say)
     over = sum(store.is_over(run) for run in runs)
     page = None if train_only else _render(store, budget, report)
     if as_json:
@@ -116,6 +139,27 @@ def _render(store: Store, budget: str, report: Path | None) -> Path:
 
     default = Path("docs/reproduction.md") if budget == "full" else store.work / f"{budget}.md"
     return render(Study.read(store, budget), report or default)
+
+
+def _show_plan(runs: Sequence[Run], store: Store, as_json: bool) -> None:
+    """Programs in the order in which they explain most, with an estimate for each."""
+    from lcpinn.study.cost import programs
+
+    missing = [run for run in runs if not store.is_trained(run)]
+    rows, total = [], 0.0
+    for one in programs(missing):
+        total += one.seconds
+        rows.append({"program": one.words, "runs": len(one.runs), "seconds": one.seconds,
+                     "since_begin": total})  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return
+    shown = Table("program", "runs", "GPU seconds", "in all", box=None, pad_edge=False)
+    for row in rows:
+        times = (f"{row['seconds']:.0f}", f"{row['since_begin']:.0f}")
+        shown.add_row(row["program"], str(row["runs"]), *times)
+    stdout().print(shown)
+    tables.fact(stdout(), "missing", f"{len(missing)} of {len(runs)} runs, {total / 60:.0f} min")
 
 
 def _show(experiments: Sequence[Experiment], budget: str, store: Store, as_json: bool) -> None:

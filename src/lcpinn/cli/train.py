@@ -54,6 +54,11 @@ PROTOCOLS = (
     "pinn-gn",
     "pi-deeponet-gn",
     "smoke",
+    "paper-data",
+    "pi-deeponet-data",
+    "sa-pinn-data",
+    "relobralo-data",
+    "causal-pinn-data",
 )
 
 

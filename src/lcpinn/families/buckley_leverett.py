@@ -101,12 +101,12 @@ class BuckleyLeverett(Family):
         return finite_volume.buckley_leverett(t, x, self.mobility, self.viscosity)
 
     def paper_reference(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The paper's own: explicit Lax-Friedrichs on 1000 cells, 1e-2 away from `reference`."""
+        """The paper's own: local Lax-Friedrichs on 1000 cells, 7e-3 away from `reference`."""
         t, x = np.broadcast_arrays(np.asarray(t, float), np.asarray(x, float))
         times, which = np.unique(t, return_inverse=True)
         which = which.reshape(t.shape)
-        nodes, snapshots = finite_volume.lax_friedrichs(
-            times, mobility=self.mobility, viscosity=self.viscosity
+        nodes, snapshots = finite_volume.rusanov(
+            tuple(times.tolist()), mobility=self.mobility, viscosity=self.viscosity
         )
         values = np.empty(t.shape)
         for i, snapshot in enumerate(snapshots):

@@ -65,6 +65,11 @@ class Network(Protocol):
         return False
 
     @property
+    def sees_raw(self) -> bool:
+        """Whether it sees coordinates as they are and logarithms of loss weights, not scaled."""
+        return False
+
+    @property
     def shapes_vary(self) -> bool:
         """Whether its arrays get their shapes in training, so that those of a file are right."""
         return False

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.contract import Lambda, Network, Params
+from lcpinn.network.film import XAVIER
 from lcpinn.network.mlp import dense, layer_words, spread
 from lcpinn.spec import spec
 
@@ -34,9 +35,12 @@ class DeepONet(Network):
     latent: int = 128
     activation: str = "tanh"
     frequency_scale: float = 0.0  # of the trunk's first layer, as in MLP
+    xavier: str = "uniform"  # as in MLP, and so is `raw`
+    raw: bool = False
 
     def __post_init__(self) -> None:
         check_choice("DeepONet", "activation", self.activation, ACTIVATIONS)
+        check_choice("DeepONet", "xavier", self.xavier, XAVIER)
 
     def init(
         self,
@@ -46,17 +50,17 @@ class DeepONet(Network):
         dims: dict[str, int],
         dtype: DTypeLike,
     ) -> Params:
-        """Xavier-uniform matrices, zero biases."""
+        """Xavier's matrices, zero biases."""
         if "parameters" not in dims:
             raise LcpinnError(
                 "a DeepONet needs coefficients for its branch; this family has no parameters"
             )
         first, second = jax.random.split(key)
         joined = num_outputs * self.latent
-        trunk = stack(second, (num_features, *self.trunk, joined), dtype)
+        trunk = stack(second, (num_features, *self.trunk, joined), dtype, self.xavier)
         trunk[0] = spread(trunk[0], num_features, self.frequency_scale)
         return {
-            "branch": stack(first, (sum(dims.values()), *self.branch, joined), dtype),
+            "branch": stack(first, (sum(dims.values()), *self.branch, joined), dtype, self.xavier),
             "trunk": trunk,
             "bias": jnp.zeros(num_outputs, dtype),
         }
@@ -88,11 +92,18 @@ class DeepONet(Network):
         return Series(features.orders, blocks).sum() + params["bias"]
 
     @property
+    def sees_raw(self) -> bool:
+        return self.raw
+
+    @property
     def num_hidden(self) -> int:
         return sum(self.branch) + sum(self.trunk)
 
 
-def stack(key: Array, sizes: Sequence[int], dtype: DTypeLike) -> list[Params]:
+def stack(
+    key: Array, sizes: Sequence[int], dtype: DTypeLike, xavier: str = "uniform"
+) -> list[Params]:
     """Dense layers from each size to the next."""
     keys = jax.random.split(key, len(sizes) - 1)
-    return [dense(k, a, b, dtype) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]
+    pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+    return [dense(k, a, b, dtype, xavier) for k, a, b in pairs]

@@ -11,9 +11,11 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from lcpinn.errors import LcpinnError
+from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.network.contract import Conditioning, Params
 from lcpinn.spec import spec
+
+XAVIER = ("uniform", "normal")
 
 
 @spec
@@ -30,14 +32,20 @@ class FiLM(Conditioning):
     in every lambda, with a slope drawn from [-slopes, slopes] (it takes a `degree`). A tuple has
     one bound for each: with half of log(high / low) a unit goes with a power between -1 and 1 of
     the coefficient, as similarity variables do.
+
+    `xavier` is how the matrices of a tanh generator are drawn, `uniform` or `normal`; the last one
+    is multiplied by `gain`, so that with zero the network starts independent of lambda.
     """
 
     hidden: int = 64
     degree: int = 0
     exponential: bool = False
     slopes: float | tuple[float, ...] = 0.0
+    xavier: str = "uniform"
+    gain: float = 0.0
 
     def __post_init__(self) -> None:
+        check_choice("FiLM", "xavier", self.xavier, XAVIER)
         if self.steep and not self.degree:
             raise LcpinnError("FiLM(slopes=...) needs a degree: a tanh generator has no slopes")
 
@@ -56,12 +64,14 @@ class FiLM(Conditioning):
                 slopes = bound * jax.random.uniform(key, shape, dtype, -1.0, 1.0)
                 w = w.at[:dim, : widths[0]].set(slopes)  # the first features are lambda itself
             return {"w": w}
-        bound = (6 / (dim + self.hidden)) ** 0.5
-        first = jax.random.uniform(key, (dim, self.hidden), dtype, -bound, bound)
+        last = jnp.zeros((self.hidden, num), dtype)
+        if self.gain:
+            key, other = jax.random.split(key)
+            last = self.gain * drawn_matrix(other, self.hidden, num, dtype, self.xavier)
         return {
-            "w0": first,
+            "w0": drawn_matrix(key, dim, self.hidden, dtype, self.xavier),
             "b0": jnp.zeros(self.hidden, dtype),
-            "w1": jnp.zeros((self.hidden, num), dtype),
+            "w1": last,
             "b1": jnp.zeros(num, dtype),
         }
 
@@ -84,6 +94,16 @@ class FiLM(Conditioning):
     def tables(self, dim: int) -> dict[str, np.ndarray]:
         """The degree of every polynomial in each lambda, (polynomials, dim)."""
         return {"orders": np.array(chebyshev_indices(dim, self.degree))} if self.degree else {}
+
+
+def drawn_matrix(
+    key: Array, fan_in: int, fan_out: int, dtype: DTypeLike, xavier: str = "uniform"
+) -> Array:
+    """Of variance 2 / (fan_in + fan_out), after Glorot and Bengio (2010)."""
+    if xavier == "normal":
+        return (2 / (fan_in + fan_out)) ** 0.5 * jax.random.normal(key, (fan_in, fan_out), dtype)
+    bound = (6 / (fan_in + fan_out)) ** 0.5
+    return jax.random.uniform(key, (fan_in, fan_out), dtype, -bound, bound)
 
 
 def chebyshev_indices(dim: int, degree: int) -> list[tuple[int, ...]]:

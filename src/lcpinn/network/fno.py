@@ -32,6 +32,9 @@ class FNO(Network):
     and interpolates: a Fourier series in x, a cubic spline in t. Complex matrices are kept as real
     and imaginary parts, which is what model files hold. Lambda plays no part.
 
+    With `normal` Fourier matrices are drawn as complex normal numbers / width² where they are
+    uniform otherwise, and with `last_gelu` the last block has its gelu, too.
+
     Reference: Li et al., Fourier neural operator for parametric PDEs, ICLR 2021.
     """
 
@@ -41,6 +44,8 @@ class FNO(Network):
     times: int = 101
     projection: int = 128
     grid: int = 256
+    normal: bool = False
+    last_gelu: bool = False
 
     def init(
         self,
@@ -74,6 +79,13 @@ class FNO(Network):
     def _block(self, key: Array, dtype: DTypeLike) -> Params:
         local, real, imaginary = jax.random.split(key, 3)
         shape, bound = (self.modes, self.width, self.width), 1 / self.width**2
+        if self.normal:
+            bound /= 2**0.5  # a complex normal number has half of its variance in each part
+            return {
+                "real": bound * jax.random.normal(real, shape, dtype),
+                "imaginary": bound * jax.random.normal(imaginary, shape, dtype),
+                **dense(local, self.width, self.width, dtype),
+            }
         return {
             "real": jax.random.uniform(real, shape, dtype, 0, bound),
             "imaginary": jax.random.uniform(imaginary, shape, dtype, 0, bound),
@@ -105,7 +117,8 @@ class FNO(Network):
         v = _affine(params["lift"], v)
         for depth, block in enumerate(params["blocks"]):
             v = convolve(block["real"], block["imaginary"], v) + _affine(block, v)
-            v = _gelu(v) if depth < len(params["blocks"]) - 1 else v
+            inner = depth < len(params["blocks"]) - 1
+            v = _gelu(v) if inner or self.last_gelu else v
         first, second = params["project"]
         return jnp.swapaxes(_affine(second, _gelu(_affine(first, v))), -1, -2)
 

@@ -15,7 +15,7 @@ from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
-from lcpinn.network.film import FiLM, chebyshev, chebyshev_indices
+from lcpinn.network.film import XAVIER, FiLM, chebyshev, chebyshev_indices, drawn_matrix
 from lcpinn.spec import spec
 
 
@@ -38,6 +38,10 @@ class MLP(Network):
 
     With `holes` the first layer also sees the coordinates inverted in each hole of the domain, and
     the logarithm of the distance from it: in these a solution between holes is smooth.
+
+    `xavier` is how matrices are drawn after Glorot and Bengio (2010): `uniform` or `normal`. With
+    `raw` the network sees coordinates as they are and the logarithms of loss weights, where else
+    both are scaled to [-1, 1].
     """
 
     widths: tuple[int, ...] = (64, 64, 64, 64)
@@ -47,9 +51,12 @@ class MLP(Network):
     frequency_scale: float = 0.0
     readout: int = 0
     holes: bool = False
+    xavier: str = "uniform"
+    raw: bool = False
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
+        check_choice("MLP", "xavier", self.xavier, XAVIER)
 
     def init(
         self,
@@ -59,7 +66,7 @@ class MLP(Network):
         dims: dict[str, int],
         dtype: DTypeLike,
     ) -> Params:
-        """Xavier-uniform matrices, zero biases; each role's generator after its own rule."""
+        """Xavier's matrices, zero biases; each role's generator after its own rule."""
         keys = iter(jax.random.split(key, len(self.widths) + 1 + len(dims)))
         entrances = {role: self.entrance(role) for role in dims}
         conditioning = {
@@ -70,7 +77,7 @@ class MLP(Network):
         fan_in = num_features + sum(num for _, num in extra)
         layers = []
         for width in (*self.widths, num_outputs):
-            layers.append(dense(next(keys), fan_in, width, dtype))
+            layers.append(dense(next(keys), fan_in, width, dtype, self.xavier))
             fan_in = width
         gains = [jnp.full(num, gain, dtype) for gain, num in extra if num]
         layers[0] = self._first(layers[0], num_features, gains)
@@ -143,6 +150,10 @@ class MLP(Network):
         return self.holes
 
     @property
+    def sees_raw(self) -> bool:
+        return self.raw
+
+    @property
     def num_hidden(self) -> int:
         return sum(self.widths)
 
@@ -181,7 +192,8 @@ def spread(layer: Params, num_features: int, frequency_scale: float) -> Params:
     return {"w": w.at[:num_features].multiply(factor), "b": jnp.pi * (2 * turn - 1)}
 
 
-def dense(key: Array, fan_in: int, fan_out: int, dtype: DTypeLike) -> Params:
-    bound = (6 / (fan_in + fan_out)) ** 0.5
-    w = jax.random.uniform(key, (fan_in, fan_out), dtype, -bound, bound)
+def dense(
+    key: Array, fan_in: int, fan_out: int, dtype: DTypeLike, xavier: str = "uniform"
+) -> Params:
+    w = drawn_matrix(key, fan_in, fan_out, dtype, xavier)
     return {"w": w, "b": jnp.zeros(fan_out, dtype)}

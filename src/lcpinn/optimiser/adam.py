@@ -1,4 +1,4 @@
-"""Adam with a cosine schedule and gradient clipping, on a fresh random batch at every step."""
+"""Adam with a cosine schedule and gradient clipping, on a batch of its own at every step."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class Adam(Phase):
             for step in range(int(state.step), min(int(state.step) + self.block, self.steps)):
                 yield setup.draw(step_key(state.key, step))
 
-        return Stage(self.steps, setup.jit(init), advance, stopped, keep, run, diagnose, upcoming)
+        functions = (setup.jit(init), advance, stopped, keep, run, diagnose, upcoming)
+        return Stage(self.steps, *functions, learnt=lambda state: state.weighting)
 
     @property
     def mappable(self) -> bool:

@@ -1,39 +1,63 @@
-"""L-BFGS on a frozen quadrature: the paper's finish."""
+"""L-BFGS on frozen points: the paper's finish."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
+from lcpinn.sampling import Batch
 from lcpinn.spec import spec
 
 
+class Pairs(NamedTuple):
+    """The last steps s and changes y of the gradient, oldest first, each pair scaled to s·y = 1.
+
+    Rows that are not filled yet are zero, and precede the others.
+    """
+
+    steps: Float[Array, "m p"]
+    changes: Float[Array, "m p"]
+    upper: Float[Array, "m m"]  # s_i · y_j for i <= j
+    squares: Float[Array, "m m"]  # y_i · y_j
+
+
 class LBFGSState(NamedTuple):
-    """Where a run stands; `stalled` counts steps that gained nothing."""
+    """Where a run stands; `stalled` counts searches in a row that gained nothing."""
 
     params: Params
-    memory: Any
+    pairs: Pairs
+    key: Array
+    weighting: Any  # the weighting's own state, which stays as it is
     step: Array
     stalled: Array
     loss: Array
-    gradient: Array  # its norm
+    slope: Float[Array, " p"]
+    gradient: Array  # the norm of the slope
 
 
 @spec
 class LBFGS(Phase):
     """Liu and Nocedal (1989) with a zoom line search (Nocedal and Wright, algorithm 3.6).
 
-    It needs a deterministic objective, so points and lambdas are frozen. It stops when the gradient
-    or the decrease vanishes in the working precision, and says which.
+    It needs a deterministic objective, so points and lambdas are frozen; with `redraw`, a number of
+    steps after each of which lambda is drawn anew, the curvature that was seen is kept. `weighted`
+    goes on with the weights that the phase before ended with, where the weighting has learnt any.
+
+    Where a search gains nothing (in single precision rounding is enough for that), it begins again
+    with steepest descent, from steps ten times shorter each time. It stops when the gradient
+    vanishes, or when `patience` searches in a row have gained nothing, and says which.
     """
 
     steps: int = 1_500
@@ -41,57 +65,59 @@ class LBFGS(Phase):
     gradient_tolerance: float = 0.0
     patience: int = 10
     block: int = 50
+    redraw: int = 0
+    weighted: bool = False
 
     def build(self, setup: Setup) -> Stage:
-        batch = setup.fixed(setup.quadrature)
-        value = setup.jit(objective(setup, batch))
-        search = optax.scale_by_zoom_linesearch(max_linesearch_steps=25)
-        optimiser = optax.lbfgs(memory_size=self.memory, linesearch=search)
+        frozen = None if self.redraw else setup.fixed(setup.quadrature)
+        # From the step's own length: one that rounding cut short says nothing about the next.
+        search = optax.scale_by_zoom_linesearch(25, initial_guess_strategy="one")
 
-        def loss(params: Params) -> Array:
-            return value(params)[0]
+        def batch_of(key: Array, step: Array) -> Batch:
+            if frozen is not None:
+                return frozen
+            return setup.draw(jax.random.fold_in(key, step // self.redraw), setup.quadrature)
 
         def init(params: Params, key: Array) -> LBFGSState:
-            del key  # nothing here is random
-            # Optax starts with weakly typed scalars; left so, the second call would compile again.
-            memory = optimiser.init(params)
-            strong = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), memory)
-            at, gradient = jax.value_and_grad(loss)(params)
-            return LBFGSState(
+            step = jnp.zeros((), jnp.int32)
+            weighting = setup.weighting.init(setup.problem.family, batch_of(key, step), key)
+            flat, _ = ravel_pytree(params)
+            state = LBFGSState(
                 params=params,
-                memory=strong,
-                step=jnp.zeros((), jnp.int32),
-                stalled=jnp.zeros((), jnp.int32),
-                loss=at,
-                gradient=optax.tree.norm(gradient),
+                pairs=no_pairs(self.memory, flat),
+                key=key,
+                weighting=weighting,
+                step=step,
+                stalled=step,
+                loss=jnp.zeros((), flat.dtype),
+                slope=jnp.zeros_like(flat),
+                gradient=jnp.zeros((), flat.dtype),
             )
+            return measured(state)
 
-        def step(state: LBFGSState) -> LBFGSState:
-            params = state.params
-            at: Any
-            at, gradient = optax.value_and_grad_from_state(loss)(params, state=state.memory)
-            updates, memory = optimiser.update(
-                gradient, state.memory, params, value=at, grad=gradient, value_fn=loss
-            )
-            params = optax.apply_updates(params, updates)
-            after: Any = optax.tree.get(memory, "value")
-            gained = at - after > jnp.finfo(at.dtype).eps * jnp.abs(at)
-            return LBFGSState(
-                params=params,  # pyright: ignore[reportArgumentType]
-                memory=memory,
-                step=state.step + 1,
-                stalled=jnp.where(gained, 0, state.stalled + 1),
-                loss=after,
-                gradient=optax.tree.norm(optax.tree.get(memory, "grad")),
-            )
+        def adopt(state: LBFGSState, weighting: Any) -> LBFGSState:
+            return measured(state._replace(weighting=weighting)) if self.weighted else state
+
+        def losses(state: LBFGSState) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
+            memory = state.weighting if self.weighted else None
+            return objective(setup, batch_of(state.key, state.step), memory)
+
+        def measured(state: LBFGSState) -> LBFGSState:
+            """The loss and its slope on the batch of this step."""
+            value = losses(state)
+            loss, slope = jax.value_and_grad(lambda p: value(p)[0])(state.params)
+            flat, _ = ravel_pytree(slope)
+            return state._replace(loss=loss, slope=flat, gradient=jnp.linalg.norm(flat))
 
         def run(state: LBFGSState) -> tuple[LBFGSState, Info]:
             end = jnp.minimum(state.step + self.block, self.steps)
-
-            def going(s: LBFGSState) -> Array:
-                return (s.step < end) & _is_finite(s) & ~self._over(s)
-
-            state = jax.lax.while_loop(going, step, state)
+            if self.redraw:
+                end = jnp.minimum(end, (state.step // self.redraw + 1) * self.redraw)
+                state = measured(state)
+            value = losses(state)
+            advanced = lambda s: searched(search, lambda p: value(p)[0], s)
+            going = lambda s: (s.step < end) & _is_finite(s) & ~self._over(s)
+            state = jax.lax.while_loop(going, advanced, state)
             return state, {"loss": state.loss, "terms": value(state.params)[1]}
 
         compiled = setup.jit(run)
@@ -103,9 +129,11 @@ class LBFGS(Phase):
             return state, info
 
         def diagnose(state: LBFGSState) -> str:
-            return setup.problem.describe_nonfinite(state.params, batch)
+            return setup.problem.describe_nonfinite(state.params, batch_of(state.key, state.step))
 
-        return Stage(self.steps, setup.jit(init), advance, self._stopped, keep, run, diagnose)
+        init, adopt = setup.jit(init), setup.jit(adopt)
+        functions = (init, advance, self._stopped, keep, run, diagnose)
+        return Stage(self.steps, *functions, adopt=adopt)
 
     def _over(self, state: LBFGSState) -> Array:
         flat = state.gradient <= self.gradient_tolerance
@@ -135,6 +163,87 @@ class LBFGS(Phase):
     def scaled(self, share: float) -> LBFGS:
         steps = max(1, round(share * self.steps))
         return replace(self, steps=steps, block=min(self.block, steps))
+
+
+def searched(search: Any, loss: Callable[[Params], Array], state: LBFGSState) -> LBFGSState:
+    """One line search along the quasi-Newton direction, or along the slope where that fails."""
+    flat, unravel = ravel_pytree(state.params)
+    slope = state.slope
+    downhill = -times_inverse_hessian(state.pairs, slope)
+    is_descent = downhill @ slope < -1e-4 * jnp.linalg.norm(downhill) * state.gradient
+    shorter = 0.1 ** jnp.maximum(state.stalled - 1, 0).astype(flat.dtype)
+    steepest = -slope * jnp.minimum(1, 1 / state.gradient) * shorter
+    direction = jnp.where(is_descent & (state.stalled == 0), downhill, steepest)
+    moved, after = search.update(
+        direction,
+        search.init(flat),
+        flat,
+        value=state.loss,
+        grad=slope,
+        value_fn=lambda vector: loss(unravel(vector)),
+    )
+    value, new_slope = after.value, after.grad
+    gained = value < state.loss  # not where it is NaN
+    kept = gained & is_curved(moved, new_slope - slope)
+    pairs = with_pair(state.pairs, moved, new_slope - slope)
+    fresh = no_pairs(len(state.pairs.upper), flat)
+    choose = lambda first, other, old: jnp.where(kept, first, jnp.where(gained, other, old))
+    new_slope = jnp.where(gained, new_slope, slope)
+    return state._replace(
+        params=unravel(jnp.where(gained, flat + moved, flat)),
+        pairs=jax.tree.map(choose, pairs, state.pairs, fresh),
+        step=state.step + 1,
+        stalled=jnp.where(gained, 0, state.stalled + 1),
+        loss=jnp.where(gained, value, state.loss),
+        slope=new_slope,
+        gradient=jnp.linalg.norm(new_slope),
+    )
+
+
+# -- The inverse Hessian -------------------------------------------------------------------------
+
+
+def no_pairs(memory: int, like: Float[Array, " p"]) -> Pairs:
+    rows = jnp.zeros((memory, like.size), like.dtype)
+    square = jnp.zeros((memory, memory), like.dtype)
+    return Pairs(rows, rows, square, square)
+
+
+def is_curved(step: Float[Array, " p"], change: Float[Array, " p"]) -> Array:
+    """Whether a pair tells of positive curvature, beyond rounding."""
+    size = jnp.linalg.norm(step) * jnp.linalg.norm(change)
+    return step @ change > 10 * jnp.finfo(step.dtype).eps * size
+
+
+def with_pair(pairs: Pairs, step: Float[Array, " p"], change: Float[Array, " p"]) -> Pairs:
+    """The oldest pair out, this one in."""
+    size = jnp.sqrt(jnp.maximum(step @ change, jnp.finfo(step.dtype).tiny))
+    step, change = step / size, change / size
+    steps = jnp.concatenate([pairs.steps[1:], step[None]])
+    changes = jnp.concatenate([pairs.changes[1:], change[None]])
+    zeros = jnp.zeros_like(pairs.upper).at[:-1, :-1]
+    upper = zeros.set(pairs.upper[1:, 1:]).at[:, -1].set(steps @ change)
+    across = changes @ change
+    squares = zeros.set(pairs.squares[1:, 1:]).at[:, -1].set(across).at[-1].set(across)
+    return Pairs(steps, changes, upper, squares)
+
+
+def times_inverse_hessian(pairs: Pairs, vector: Float[Array, " p"]) -> Float[Array, " p"]:
+    """H v in the compact form of Byrd, Nocedal and Schnabel (1994), theorem 2.2.
+
+        H = γ I + S' R⁻ᵀ (I + γ Y Y') R⁻¹ S - γ S' R⁻ᵀ Y - γ Y' R⁻¹ S,    γ = 1 / y·y of the last
+
+    with pairs as rows of S and Y, and R the upper triangle of S Y'. A few products of matrices
+    where the usual recursion is a loop, which accelerators are slow at.
+    """
+    size = pairs.squares[-1, -1]
+    gamma = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 1)
+    empty = jnp.diag(pairs.upper) == 0
+    triangle = jnp.triu(pairs.upper) + jnp.diag(empty.astype(vector.dtype))
+    inner = solve_triangular(triangle, pairs.steps @ vector)
+    across = inner + gamma * (pairs.squares @ inner - pairs.changes @ vector)
+    outer = solve_triangular(triangle, across, trans=1)
+    return gamma * (vector - inner @ pairs.changes) + outer @ pairs.steps
 
 
 def _is_finite(state: LBFGSState) -> Array:

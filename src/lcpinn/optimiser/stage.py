@@ -24,7 +24,7 @@ from lcpinn.devices import spread
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem
-from lcpinn.sampling import Batch, Sampling, draw, fixed
+from lcpinn.sampling import DRAWN, Batch, Sampling, draw, fixed
 from lcpinn.weighting.contract import Weighting
 
 
@@ -87,17 +87,21 @@ class Setup:
     quadrature: Sampling
     held_out: Sampling
     coefficients: Array | None = None  # held at these values, which may be traced
+    # Where and what was observed at these coefficients, (n, dim) and (n, outputs), in place of the
+    # family's own observations.
+    observed: tuple[Array, Array] | None = None
     mesh: Mesh | None = None  # the devices that points are divided among
     spent: float = 0.0  # seconds of the time limit that are over before the first step
     programs: dict[str, Any] = field(default_factory=dict)  # compiled, shared with replacements
 
-    def draw(self, key: Array) -> Batch:
+    def draw(self, key: Array, sampling: Sampling | None = None) -> Batch:
         """The batch of a stochastic step (traceable): random, or one rule's fixed points."""
-        if self.sampling is None:
+        sampling = sampling or self.sampling
+        if sampling is None:
             raise LcpinnError("this protocol has no sampling to draw random batches from")
-        if self.sampling.rule != "random":
-            return self.fixed(self.sampling)
-        drawn = draw(self.problem.family, self.sampling, key, self.problem.dtype)
+        if sampling.rule not in DRAWN:
+            return self.fixed(sampling)
+        drawn = draw(self.problem.family, sampling, key, self.problem.dtype)
         return spread(self._at_setting(drawn), self.mesh)
 
     def fixed(self, sampling: Sampling) -> Batch:
@@ -122,12 +126,22 @@ class Setup:
     def _at_setting(self, batch: Batch) -> Batch:
         if self.coefficients is None:
             return batch
-        return {
+        held = {
             where: points._replace(
                 parameters=jnp.broadcast_to(self.coefficients, points.parameters.shape)
             )
             for where, points in batch.items()
         }
+        if self.observed is not None:
+            points, (coordinates, values) = held["data"], self.observed
+            # All of them at every lambda of a step, or each with one of its own.
+            each = points.coordinates.shape[1] != len(coordinates)
+            fit = lambda a, like: jnp.broadcast_to(a[:, None] if each else a, like.shape)
+            held["data"] = points._replace(
+                coordinates=fit(coordinates, points.coordinates),
+                observed=fit(values, points.observed),
+            )
+        return held
 
 
 class Stage(NamedTuple):
@@ -147,6 +161,9 @@ class Stage(NamedTuple):
     upcoming: Callable[[Any], Iterable[Batch]] | None = None
     # Plain data about the run, to be kept with its result.
     facts: Callable[[], dict[str, Any]] | None = None
+    # What its weighting has learnt, for the next phase, and a first state that goes on with it.
+    learnt: Callable[[Any], Any] | None = None
+    adopt: Callable[[Any, Any], Any] | None = None
 
 
 class Phase(ABC):
@@ -191,10 +208,13 @@ def keep(state: State) -> tuple[Params, str]:
     return state.params, ""
 
 
-def objective(setup: Setup, batch: Batch) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
-    """The loss on a fixed batch, with each term's part of it."""
-    problem, weighting = setup.problem, setup.weighting
-    state = weighting.init(problem.family, batch, jax.random.PRNGKey(0))
+def objective(
+    setup: Setup, batch: Batch, memory: Any = None
+) -> Callable[[Params], tuple[Array, dict[str, Array]]]:
+    """The loss on a fixed batch, with each term's part of it; weights as `memory` has them."""
+    problem, weighting, state = setup.problem, setup.weighting, memory
+    if state is None:
+        state = weighting.init(problem.family, batch, jax.random.PRNGKey(0))
 
     def value(params: Params) -> tuple[Array, dict[str, Array]]:
         own = spread(batch, setup.mesh)
@@ -210,10 +230,10 @@ def held_out_loss(setup: Setup) -> Callable[[Params], float]:
     """The training objective on points and lambdas that no optimiser has seen."""
 
     @jax.jit
-    def value(params: Params, coefficients: Array | None) -> Array:
-        own = replace(setup, coefficients=coefficients)
+    def value(params: Params, coefficients: Array | None, observed: Any) -> Array:
+        own = replace(setup, coefficients=coefficients, observed=observed)
         return objective(own, own.fixed(setup.held_out))(params)[0]
 
     # Compiled once for all members of a batch: where their coefficients are held is an argument.
     program = setup.programs.setdefault("held out", value)
-    return lambda params: float(program(params, setup.coefficients))
+    return lambda params: float(program(params, setup.coefficients, setup.observed))

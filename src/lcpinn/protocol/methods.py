@@ -1,136 +1,97 @@
 """The paper's method and the baselines that it is compared with, on equal terms.
 
 Backbone, points, budget and precision come from `settings_of_paper`, one place for all. A method is
-what is left: a weighting, a way for lambda to enter, or another network.
+what is left: a weighting, a way for lambda to enter, or another network. With `data` it is trained
+as its authors trained it, on values of the reference too, and is called so: `paper-data`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.network import FNO, MLP, Concat, DeepONet, FiLM, Unseen
+from lcpinn.network import FNO, MLP, DeepONet, FiLM, Unseen
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
+from lcpinn.protocol.paper_settings import Settings, settings_of_paper
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.weighting import Causal, Conditional, Fixed, ReLoBRaLo, SelfAdaptive
 
-# -- Equal terms ---------------------------------------------------------------------------------
-
-# The paper does not state the boundary weight of the coefficient regime; this one works.
+# The paper does not state the boundary weight of the coefficient regime; its code has this one.
 BOUNDARY_WEIGHT = 100.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Points for each draw of lambda and the budget; `frozen` is the quadrature of L-BFGS."""
-
-    interior: int = 1024
-    face: int = 100
-    adam: int = 50_000
-    lbfgs: int = 1_500
-    frozen: tuple[int, int] = (16, 256)  # lambdas, points each: the paper leaves it open
-    widths: tuple[int, ...] = (64, 64, 64, 64)
-    dtype: str = "float32"
-
-    def sampling(self, num_lambda: int, **options: Any) -> Sampling:
-        return Sampling(self.interior, self.face, num_lambda, **options)
-
-    def quadrature(self, num_lambda: int | None = None, **options: Any) -> Sampling:
-        """As many points for one lambda alone as for all lambdas of a family."""
-        lambdas, points = self.frozen
-        if num_lambda == 1:
-            points *= lambdas
-        return Sampling(points, self.face // 4, num_lambda or lambdas, "gauss", **options)
-
-    def phases(self) -> tuple[Any, ...]:
-        """Adam, then L-BFGS on the frozen quadrature, kept only if it does no harm."""
-        finish = (RevertOnWorse(LBFGS(steps=self.lbfgs)),) if self.lbfgs else ()
-        return (Adam(steps=self.adam, block=min(250, self.adam)), *finish)
-
-
-_SETTINGS: dict[str, Settings] = {
-    "burgers": Settings(face=200, lbfgs=0),
-    "buckley-leverett": Settings(face=200, lbfgs=0),
-    "helmholtz-1d": Settings(frozen=(32, 256)),
-    "helmholtz-2d": Settings(4096, 400, 25_000, frozen=(16, 1024)),
-    "helmholtz-3d": Settings(8192, 600, 25_000, frozen=(8, 4096)),
-    "schrodinger-1d": Settings(face=64, frozen=(32, 256)),
-}
-
-
-def settings_of_paper(family: Family, steps: int | None = None) -> Settings:
-    """What every method gets for this family; `steps` of Adam shorten L-BFGS in proportion."""
-    given = _SETTINGS.get(family.name, Settings())
-    if steps is None:
-        return given
-    return replace(given, adam=steps, lbfgs=given.lbfgs * steps // given.adam)
 
 
 # -- One network for every lambda ----------------------------------------------------------------
 
 
-def paper(family: Family, *, steps: int | None = None) -> Protocol:
+def paper(family: Family, *, steps: int | None = None, data: bool = False) -> Protocol:
     """LC-PINN as the paper trains it: tanh 4x64, Adam with a cosine, L-BFGS for coefficients.
 
     `steps` shortens the Adam phase (and L-BFGS in proportion) for comparisons at equal time.
     """
-    family, given = family.plain(), settings_of_paper(family, steps)
+    family, given = family.plain(), settings_of_paper(family, steps, data=data)
     conditioned = family.weights is not None
     return Protocol(
-        name="paper",
-        network=MLP(given.widths, parameters=FiLM(hidden=64), weights=Concat()),
+        name=_named("paper", data),
+        network=given.network(),
         weighting=Conditional() if conditioned else Fixed(_faces(family, BOUNDARY_WEIGHT)),
-        # The objective of loss-conditional training has no frozen quadrature in the paper.
+        # The objective of loss-conditional training has no finish in the paper.
         phases=given.phases()[:1] if conditioned else given.phases(),
         sampling=given.sampling(4),
-        quadrature=given.quadrature(),
+        quadrature=given.sampling(given.lambdas),
         dtype=given.dtype,
         plain=True,
+        cube=True,
+        observed=given.data,
     )
 
 
 def unconditioned(family: Family, *, steps: int | None = None) -> Protocol:
     """Everything as in `paper`, lambda drawn at every step, but a network that does not see it."""
     twin = paper(family, steps=steps)
-    network = MLP(settings_of_paper(family).widths, parameters=Unseen(), weights=Unseen())
+    assert isinstance(twin.network, MLP)
+    network = replace(twin.network, parameters=Unseen(), weights=Unseen())
     return replace(twin, name="unconditioned", network=network)
 
 
-def pi_deeponet(family: Family, *, steps: int | None = None) -> Protocol:
-    """PI-DeepONet: branch on the coefficients, trunk on the coordinates, residuals on a grid."""
+def pi_deeponet(family: Family, *, steps: int | None = None, data: bool = False) -> Protocol:
+    """PI-DeepONet: branch on the coefficients, trunk on the coordinates, their residuals."""
     needs_coefficients("pi-deeponet", family)
-    given, grid = settings_of_paper(family, steps), DEEPONET_GRID
+    given = settings_of_paper(family, steps, data=data)
+    network = DeepONet(given.widths, given.widths, given.widths[-1], xavier="normal", raw=True)
     return Protocol(
-        name="pi-deeponet",
-        network=DeepONet(),
+        name=_named("pi-deeponet", data),
+        network=network,
         weighting=Fixed(_faces(family.plain(), BOUNDARY_WEIGHT)),
         phases=given.phases(),
-        sampling=given.sampling(4, grid=grid),
-        quadrature=given.quadrature(grid=grid),
+        sampling=given.sampling(4),
+        quadrature=given.sampling(given.lambdas),
         dtype=given.dtype,
         plain=True,
         weighted=False,
+        observed=given.data,
     )
 
 
-DEEPONET_GRID = 20  # coefficients that its residuals are taken at
-
-
 def fno(family: Family, *, steps: int | None = None) -> Protocol:
-    """FNO, supervised on solutions for random initial conditions; `steps` are epochs here."""
+    """FNO, supervised on solutions for random initial conditions; `steps` are epochs here.
+
+    As in the authors' code it learns the last instant alone: the others are not its answer.
+    """
     from lcpinn.optimiser.supervised import check
 
-    check(family, FNO())
+    network = FNO(times=4, grid=512, normal=True, last_gelu=True)
+    check(family, network)
     epochs = Supervised().epochs if steps is None else steps
+    phase = Supervised(epochs=epochs, batch=16, cosines=True, at_end=True, block=min(10, epochs))
     return Protocol(
         name="fno",
-        network=FNO(),
+        network=network,
         weighting=Fixed({}),
-        phases=(Supervised(epochs=epochs, block=min(10, epochs)),),
+        phases=(phase,),
         sampling=None,
         plain=True,
         weighted=False,
@@ -139,70 +100,70 @@ def fno(family: Family, *, steps: int | None = None) -> Protocol:
 
 # -- One network for one lambda ------------------------------------------------------------------
 
+At = Mapping[str, float] | None
 
-def pinn(
-    family: Family, *, at: Mapping[str, float] | None = None, steps: int | None = None
-) -> Protocol:
+
+def pinn(family: Family, *, at: At = None, steps: int | None = None) -> Protocol:
     """A plain PINN with fixed weights, at one setting of the coefficients."""
-    return _single("pinn", family, at, steps, Fixed(_faces(family.plain(), BOUNDARY_WEIGHT)))
+    given = settings_of_paper(family, steps)
+    weighting = Fixed(_faces(family.plain(), BOUNDARY_WEIGHT))
+    return _single("pinn", family, at, given, weighting, given.phases())
 
 
 def relobralo(
-    family: Family, *, at: Mapping[str, float] | None = None, steps: int | None = None
+    family: Family, *, at: At = None, steps: int | None = None, data: bool = False
 ) -> Protocol:
-    """ReLoBRaLo: the terms' weights follow how fast each of them falls."""
-    return _single("relobralo", family, at, steps, ReLoBRaLo())
+    """ReLoBRaLo: the terms' weights follow how fast each of them falls. Adam alone."""
+    given = settings_of_paper(family, steps, data=data)
+    name = _named("relobralo", data)
+    return _single(name, family, at, given, ReLoBRaLo(), (given.descent(),))
 
 
 def causal_pinn(
-    family: Family, *, at: Mapping[str, float] | None = None, steps: int | None = None
+    family: Family, *, at: At = None, steps: int | None = None, data: bool = False
 ) -> Protocol:
-    """Causal-PINN: later times count once the equation holds at the earlier ones."""
+    """Causal-PINN: later times count once the equation holds at the earlier ones.
+
+    Its weights change with the residuals, which a line search cannot follow: Adam alone.
+    """
+    name = _named("causal-pinn", data)
     if "t" not in family.domain.names:
         has = ", ".join(family.domain.names)
-        raise LcpinnError(f"causal-pinn needs a coordinate t; {family.name} has {has}")
-    weighting = Causal(weights=_faces(family.plain(), BOUNDARY_WEIGHT))
-    # Its weights change with the residuals, which a line search cannot follow: Adam alone.
-    made = _single("causal-pinn", family, at, steps, weighting)
-    return replace(made, phases=made.phases[:1])
+        raise LcpinnError(f"{name} needs a coordinate t; {family.name} has {has}")
+    given = settings_of_paper(family, steps, data=data)
+    return _single(name, family, at, given, Causal(), (given.descent(),))
 
 
 def sa_pinn(
-    family: Family, *, at: Mapping[str, float] | None = None, steps: int | None = None
+    family: Family, *, at: At = None, steps: int | None = None, data: bool = False
 ) -> Protocol:
-    """SA-PINN: a weight for every point, ascended; then L-BFGS on the unweighted loss."""
-    made = _single("sa-pinn", family, at, steps, SelfAdaptive())
-    adam = SA_BUDGET[0] if steps is None else steps
-    lbfgs = max(1, SA_BUDGET[1] * adam // SA_BUDGET[0])
-    points = settings_of_paper(family).sampling(1, rule="sobol")
-    return replace(
-        made,
-        phases=(Adam(steps=adam, block=min(250, adam)), RevertOnWorse(LBFGS(steps=lbfgs))),
-        sampling=points,  # a weight belongs to a point: they stay where they are
-        quadrature=points,
-    )
-
-
-SA_BUDGET = (10_000, 5_000)  # Adam and L-BFGS, its own as in the paper
+    """SA-PINN: a weight for every point, ascended; then L-BFGS with the weights as they are."""
+    given = settings_of_paper(family, data=data)
+    adam = given.sa_budget[0] if steps is None else steps
+    lbfgs = max(1, given.sa_budget[1] * adam // given.sa_budget[0])
+    finish = LBFGS(lbfgs, given.history, block=min(50, lbfgs), weighted=True)
+    weighting = SelfAdaptive(random_start=True, factor=0.5, relative=False, observations=False)
+    phases = (given.descent(adam, constant=True), finish)
+    return _single(_named("sa-pinn", data), family, at, given, weighting, phases)
 
 
 def _single(
-    name: str, family: Family, at: Mapping[str, float] | None, steps: int | None, weighting: Any
+    name: str, family: Family, at: At, given: Settings, weighting: Any, phases: tuple[Any, ...]
 ) -> Protocol:
-    """What methods that know one lambda have in common; they differ in their weighting."""
-    given, setting = settings_of_paper(family, steps), at_one_setting(name, family, at)
+    """What methods that know one lambda have in common; they differ in weighting and phases."""
     return Protocol(
         name=name,
-        network=MLP(given.widths),
+        network=MLP(given.widths, xavier="normal", raw=True),
         weighting=weighting,
-        phases=given.phases(),
+        phases=phases,
         sampling=given.sampling(1),
-        quadrature=given.quadrature(1),
+        quadrature=given.sampling(1),
         held_out=Sampling(interior=4096, face=256, num_lambda=1, rule="sobol", seed=1009),
         dtype=given.dtype,
         plain=True,
         weighted=False,
-        at=setting,
+        at=at_one_setting(name, family, at),
+        observed=given.data,
     )
 
 
@@ -228,6 +189,10 @@ def needs_coefficients(name: str, family: Family) -> None:
         raise LcpinnError(f"{name} needs coefficients for its branch; {family.name} has none")
 
 
+def _named(name: str, data: bool) -> str:
+    return f"{name}-data" if data else name
+
+
 def _faces(family: Family, weight: float) -> dict[str, float]:
     return {name: weight for name, term in family.terms.items() if term.faces}
 
@@ -245,4 +210,5 @@ def smoke(family: Family) -> Protocol:
         quadrature=Sampling(interior=16, face=4, num_lambda=4, rule="gauss"),
         held_out=Sampling(interior=8, face=4, num_lambda=8, rule="sobol", seed=1009),
         judged=False,
+        cube=False,
     )

@@ -10,6 +10,8 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Network
 from lcpinn.optimiser.stage import Phase
+from lcpinn.prior import Cube
+from lcpinn.protocol.reference_data import ReferenceData
 from lcpinn.sampling import Sampling
 from lcpinn.spec import describe, short, spec
 from lcpinn.weighting.contract import Weighting
@@ -19,7 +21,7 @@ from lcpinn.weighting.contract import Weighting
 class Protocol:
     """A network, a weighting, where the points lie, and the phases of the training.
 
-    The last three say how it looks at a family, see `view`.
+    Those from `plain` on say how it looks at a family, see `view`.
     """
 
     name: str
@@ -34,15 +36,26 @@ class Protocol:
     weighted: bool = True  # keep the family's prior over loss weights, if it has one
     at: Mapping[str, float] = field(default_factory=dict)  # coefficients held at one value
     judged: bool = True  # end with a verdict: the error is estimated
+    cube: bool = False  # loss weights that the family leaves open lie on a cube, not on a simplex
+    observed: ReferenceData | None = None  # what it is trained on beside the family's terms
     # Seconds that went into choosing it, of those that the training may take. Two equal runs may
     # differ in it, so that it is no part of what they are.
     spent: float = field(default=0.0, compare=False)
 
     def view(self, family: Family) -> Family:
         """The family as this protocol trains it."""
+        family = self.bare(family)
+        data = None if self.observed is None else self.observed.of(family, self.at)
+        family = family.at(**self.at)
+        return family if data is None else family.with_observations(data)
+
+    def bare(self, family: Family) -> Family:
+        """The same before coefficients are held and data are added."""
         family = family.plain() if self.plain else family
         family = family if self.weighted else family.unweighted()
-        return family.at(**self.at)
+        if self.cube and family.weights is not None and not family.has_own_weights:
+            family = family.with_priors(weights=Cube())
+        return family
 
     def check_parts(self) -> None:
         """Refuse a network or a weighting that lacks something of its contract."""

@@ -4,7 +4,8 @@ s_t + f(s)_x = ε s_xx,  f(s) = s² / (s² + M (1 - s)²),  s(t, 0) = 1,  s(0, x
 
 ``buckley_leverett`` is the reference. ``implicit`` solves the same problem with other coordinates,
 another integrator and another boundary, and exists to check it. ``lax_friedrichs`` is the
-paper's own reference, about one per cent away from both.
+paper's own reference as its text describes it, about one per cent away from both, ``rusanov`` as
+its authors' code has it.
 """
 
 from __future__ import annotations
@@ -376,6 +377,39 @@ def lax_friedrichs(
             s[-1] = s[-2]  # free outflow
         snapshots.append(s.copy())
     return np.linspace(0.0, 1.0, num_cells + 1), np.array(snapshots)
+
+
+@lru_cache(maxsize=4)
+def rusanov(
+    times: tuple[float, ...] = SNAPSHOTS,
+    num_cells: int = 1000,
+    mobility: float = MOBILITY,
+    viscosity: float = VISCOSITY,
+    cfl: float = 0.4,
+) -> tuple[Array, Array]:
+    """The reference of the paper's published code: local Lax-Friedrichs on cells, forward Euler.
+
+    A ghost cell of saturation one lies left of the inlet, the last cell is copied at the outlet,
+    so that the inlet is half a cell outside of the first centre.
+
+    Shapes: times (T,), increasing -> centres x (num_cells,), s (T, num_cells), not to be
+    written to.
+    """
+    h = 1.0 / num_cells
+    fastest = float(flux_slope(np.linspace(0.0, 1.0, 10001), mobility).max())
+    limit = cfl * min(h / fastest, h**2 / (2.0 * viscosity) if viscosity else np.inf)
+    s = np.zeros(num_cells)
+    snapshots = []
+    for duration in np.diff(_increasing(times), prepend=0.0):
+        num_steps = int(np.ceil(duration / limit))
+        for _ in range(num_steps):
+            full = np.concatenate([[1.0], s, s[-1:]])
+            f, slope = flux(full, mobility), flux_slope(full, mobility)
+            speed = np.maximum(slope[:-1], slope[1:])
+            face = 0.5 * (f[:-1] + f[1:]) - (0.5 * speed + viscosity / h) * np.diff(full)
+            s = s - duration / num_steps / h * np.diff(face)
+        snapshots.append(s)
+    return np.linspace(0.5 * h, 1.0 - 0.5 * h, num_cells), np.array(snapshots)
 
 
 def distance_between_references(num_cells: int = 1000) -> dict[str, float]:

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jaxtyping import Array
+
 from lcpinn.errors import LcpinnError
 from lcpinn.families import BuckleyLeverett
 from lcpinn.family import Family
-from lcpinn.network import Concat, Conditioning, FiLM
-from lcpinn.optimiser import Adam
-from lcpinn.prior import Cube, LogCube, LogUniform
-from lcpinn.protocol import Protocol, settings_of_paper
+from lcpinn.network import Concat
+from lcpinn.optimiser import LBFGS, Adam, Phase, RevertOnWorse
+from lcpinn.prior import Cube, LogCube, LogUniform, Simplex
+from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol
+from lcpinn.protocol.paper_settings import Settings
 from lcpinn.sampling import Sampling
+from lcpinn.term import interior
 from lcpinn.weighting import Causal, Fixed
 from lcpinn.weighting.causal import ORIGINAL_CHUNKS
 
@@ -54,30 +58,81 @@ def _log_uniform(family: Family) -> Family:
     return family.with_priors(parameters=LogUniform(**family.parameters.ranges))
 
 
-def _through(way: Conditioning, role: str) -> Callable[[Protocol, Family], Protocol]:
-    return lambda p, family: replace(p, network=replace(p.network, **{role: way}))
-
-
 def _by_adam(protocol: Protocol, family: Family) -> Protocol:
-    """The network, points and family of `fast`, trained as the paper trains."""
-    given = settings_of_paper(family)
+    """The network, points and family of `fast`, trained as the paper's text describes it."""
     weighting = Fixed({}) if family.weights is None else protocol.weighting
     return replace(
         protocol,
         weighting=weighting,
-        phases=given.phases(),
-        sampling=given.sampling(4),
-        quadrature=given.quadrature(),
+        phases=(Adam(), RevertOnWorse(LBFGS())),
+        sampling=Sampling(),
+        quadrature=Sampling(interior=256, face=25, num_lambda=32, rule="gauss"),
         held_out=Sampling(interior=64, face=16, num_lambda=64, rule="sobol", seed=1009),
     )
 
 
 def _integral(protocol: Protocol, family: Family) -> Protocol:
-    """R(<t) as an integral over t instead of a sum over 32 chunks, and faces weighted as inside."""
+    """R(<t) as an integral over t instead of a sum over 32 chunks."""
     causal = protocol.weighting
     assert isinstance(causal, Causal)
-    eps = causal.eps / ORIGINAL_CHUNKS
-    return replace(protocol, weighting=replace(causal, eps=eps, weights={}))
+    return replace(protocol, weighting=replace(causal, eps=causal.eps / ORIGINAL_CHUNKS))
+
+
+# -- One switch at a time: what explains a difference ----------------------------------------------
+
+
+def _fresh_points(protocol: Protocol, family: Family) -> Protocol:
+    assert protocol.sampling is not None
+    return replace(protocol, sampling=replace(protocol.sampling, rule="random"))
+
+
+def _iterations(num: int) -> Change:
+    """The last phase with so many iterations of L-BFGS."""
+
+    def shorter(phase: Phase) -> Phase:
+        if isinstance(phase, RevertOnWorse):
+            return replace(phase, phase=shorter(phase.phase))
+        return replace(phase, steps=num) if isinstance(phase, LBFGS) else phase
+
+    def change(protocol: Protocol, family: Family) -> Protocol:
+        return replace(protocol, phases=tuple(map(shorter, protocol.phases)))
+
+    return Change(f"{num} iterations of L-BFGS", protocol=change)
+
+
+def _heavy_faces(protocol: Protocol, family: Family) -> Protocol:
+    causal = protocol.weighting
+    assert isinstance(causal, Causal)
+    faces = [name for name, term in family.plain().terms.items() if term.faces]
+    weights = dict.fromkeys(faces, BOUNDARY_WEIGHT)
+    return replace(protocol, weighting=replace(causal, weights=weights))
+
+
+class InviscidTerm(BuckleyLeverett):
+    """s_t + f(s)_x = 0 in training, compared with the viscous solution.
+
+    The SA-PINN of the authors' code has no viscous term.
+    """
+
+    @property
+    def name(self) -> str:
+        return "buckley-leverett"
+
+    @interior
+    def equation(self, s: Array, s_t: Array, s_x: Array) -> Array:
+        return s_t + self.flux_slope(s) * s_x
+
+
+def _film_of_weights(protocol: Protocol, family: Family) -> Protocol:
+    """As the authors compared them: FiLM comes with L-BFGS, concatenation without."""
+    network = replace(protocol.network, weights=protocol.network.parameters)  # pyright: ignore
+    finish = Settings().finish()
+    return replace(protocol, network=network, phases=(*protocol.phases[:1], *finish))
+
+
+def _concatenated(protocol: Protocol, family: Family) -> Protocol:
+    network = replace(protocol.network, parameters=Concat())  # pyright: ignore
+    return replace(protocol, network=network, phases=protocol.phases[:1])
 
 
 CHANGES: dict[str, Change] = {
@@ -87,17 +142,24 @@ CHANGES: dict[str, Change] = {
     "n_lambda=4": _draws(4),
     "n_lambda=16": _draws(16),
     "prior=cube": _weights("uniform on the cube", Cube()),
+    "prior=simplex": _weights("uniform on the simplex", Simplex()),
     "prior=log-cube": _weights("log-uniform on the cube", LogCube()),
     "prior=log-uniform": Change("log-uniform coefficient", family=_log_uniform),
-    "conditioning=concat": Change("concat", protocol=_through(Concat(), "parameters")),
-    "conditioning=film": Change("FiLM", protocol=_through(FiLM(hidden=64), "weights")),
+    "conditioning=concat": Change("concat, Adam alone", protocol=_concatenated),
+    "conditioning=film": Change("FiLM, Adam and L-BFGS", protocol=_film_of_weights),
     "no-lbfgs": Change(
         "Adam alone",
         protocol=lambda p, family: replace(
             p, phases=tuple(phase for phase in p.phases if isinstance(phase, Adam))
         ),
     ),
-    "causal=integral": Change("R(<t) an integral, faces weighted one", protocol=_integral),
+    "causal=integral": Change("R(<t) an integral", protocol=_integral),
+    "points=fresh": Change("points drawn anew at every step", protocol=_fresh_points),
+    "lbfgs=1500": _iterations(1500),
+    "faces=100": Change("faces weighted 100", protocol=_heavy_faces),
+    "equation=inviscid": Change(
+        "without a viscous term, as in the authors' code", family=lambda family: InviscidTerm()
+    ),
     "by-adam": Change("Adam and L-BFGS on the network of fast", protocol=_by_adam),
 }
 

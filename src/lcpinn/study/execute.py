@@ -9,7 +9,9 @@ programs are optimised little, and two are made at a time.
 
 from __future__ import annotations
 
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,8 +22,10 @@ import jax
 from lcpinn.compilation import compiling_quickly
 from lcpinn.errors import LcpinnError
 from lcpinn.locate import one_line
-from lcpinn.retraining import can_batch, retrain
+from lcpinn.retraining import can_batch, num_observed, retrain
 from lcpinn.solution import load
+from lcpinn.spec import digest
+from lcpinn.study import cost
 from lcpinn.study.budget import budget_of
 from lcpinn.study.measure import measure
 from lcpinn.study.run import Run
@@ -42,23 +46,33 @@ def execute(
     batch: bool | None = None,
     measured: bool = True,
     progress: bool = False,
+    seconds: float | None = None,
     say: Say = lambda line: None,
     over: Over = lambda run, reason: None,
 ) -> list[Run]:
     """Train what has no model, measure what has no record; those that failed are returned.
 
     `batch` trains equal runs as one program, by default on accelerators and where runs are shrunk;
-    with `measured` False models are left to be measured elsewhere.
+    with `measured` False models are left to be measured elsewhere. With `seconds` no program is
+    begun that would not be over by then, as it is estimated.
     """
     runs = list(runs)
     small = bool(runs) and all(budget_of(run.budget).small for run in runs)
     batch = jax.default_backend() != "cpu" or small if batch is None else batch
     progress = progress and not small  # two at a time would write over each other
-    attempts = _Attempts(say, over)
+    attempts, ends = _Attempts(say, over), None
+    if seconds is not None:
+        ends = time.monotonic() + seconds
 
     def perform(group: list[Run]) -> None:
-        with store.claim(run for run in group if not store.is_trained(run)) as own:
-            _train(own, store, batch, progress, attempts)
+        missing = [run for run in group if not store.is_trained(run)]
+        expected = cost.seconds(missing) if ends is not None and missing else 0.0
+        if ends is not None and time.monotonic() + expected > ends:
+            for run in missing[:1]:
+                say(f"{run.name}: left out, {len(missing)} such take about {expected:.0f} s")
+        else:
+            with store.claim(missing) as own:
+                _train(own, store, batch, progress, attempts)
         for run in group if measured else ():
             _measure(run, store, attempts)
 
@@ -124,7 +138,7 @@ def _train(
     # Another process may have trained them between the question and the claim.
     runs = [run for run in runs if not store.is_trained(run)]
     if batch and len(runs) > 1 and _can_batch(runs[0]):
-        for seeds, settings in _rectangles(runs):
+        for seeds, settings in _rectangles(runs, _num_observed):
             try:
                 _train_batch(seeds, settings, store, progress, attempts.say)
             except LcpinnError as error:  # of one member: the others are trained without it
@@ -140,24 +154,33 @@ def _can_batch(run: Run) -> bool:
         return False
 
 
+def _num_observed(run: Run) -> int:
+    return num_observed(run.of(), run.how())
+
+
 def _train_one(run: Run, store: Store, progress: bool, say: Say) -> None:
     where = {"out": store.directory(run), "resume": True, "report": False}
     train(run.of(), run.how(), seed=run.seed, progress=progress, **where)
     say(f"{run.name}: trained")
 
 
-def _rectangles(runs: Sequence[Run]) -> Iterable[tuple[list[int], list[Run]]]:
-    """Runs as products of seeds and settings: what is missing need not be one product."""
+def _rectangles(
+    runs: Sequence[Run], size: Callable[[Run], int] = lambda run: 0
+) -> Iterable[tuple[list[int], list[Run]]]:
+    """Runs as products of seeds and settings: what is missing need not be one product.
+
+    Settings of one product have equal sizes.
+    """
     seeds_of: dict[str, list[int]] = {}
     first: dict[str, Run] = {}
     for run in runs:
         key = str(sorted(run.at.items()))
         seeds_of.setdefault(key, []).append(run.seed)
         first.setdefault(key, run)
-    alike: dict[tuple[int, ...], list[Run]] = {}
+    alike: dict[tuple[tuple[int, ...], int], list[Run]] = {}
     for key, seeds in seeds_of.items():
-        alike.setdefault(tuple(sorted(seeds)), []).append(first[key])
-    return [(list(seeds), settings) for seeds, settings in alike.items()]
+        alike.setdefault((tuple(sorted(seeds)), size(first[key])), []).append(first[key])
+    return [(list(seeds), settings) for (seeds, _), settings in alike.items()]
 
 
 def _train_batch(
@@ -169,10 +192,14 @@ def _train_batch(
         return replace(one, seed=0, at=at or {}).how()
 
     at = [dict(run.at) for run in settings]
-    solutions = iter(retrain(one.of(), make, at, seeds, progress=progress))
+    # A killed batch goes on from its checkpoint in there.
+    out = store.work / "batches" / digest([one.kind, at, seeds])
+    kept = {"out": out, "resume": True, "report": False}
+    solutions = iter(retrain(one.of(), make, at, seeds, progress=progress, **kept))
     for setting in settings:
         for seed in seeds:
             run = replace(setting, seed=seed)
             store.directory(run).mkdir(parents=True, exist_ok=True)
             next(solutions).save(store.model(run))
             say(f"{run.name}: trained, {len(settings) * len(seeds)} at once")
+    shutil.rmtree(out)

@@ -18,12 +18,13 @@ from lcpinn.evaluation import (
 from lcpinn.quadrature import tensor
 from lcpinn.solution import Solution
 from lcpinn.study.budget import OWN
+from lcpinn.study.published import published_error
 from lcpinn.study.run import Run
 
 SHOTS = (1, 5, 25, 50, 100, 200, 400)  # of the ablation of K
 DRAWS = 200  # of the invariance
 ALONG = 20  # coefficients of the error's curve
-PICTURED = ("paper", "fast")  # whose solutions are drawn, with the first seed
+PICTURED = ("paper", "paper-data", "fast")  # whose solutions are drawn, with the first seed
 
 
 def measure(run: Run, solution: Solution) -> dict[str, Any]:
@@ -45,9 +46,9 @@ def _further(run: Run, solution: Solution) -> dict[str, Any]:
         measures["along"] = _along(solution)
     if family.weights is not None:
         measures |= _over_weights(solution)
-    other = getattr(family, "paper_reference", None)
-    if other is not None and getattr(family, "viscosity", 1) > 0:
-        measures["paper_reference"] = _against(solution, other)
+    published = published_error(solution, run.protocol.removesuffix("-data"))
+    if published is not None:
+        measures["published"] = published
     if run.protocol in PICTURED and run.seed == 0 and not run.change:
         measures["field"] = _field(solution)
     return measures
@@ -80,14 +81,6 @@ def _over_weights(solution: Solution) -> dict[str, Any]:
         "slices": _rounded(np.sort(each)),
         "invariance": {"draws": DRAWS, "deviation": deviation, "relative": deviation / size},
     }
-
-
-def _against(solution: Solution, reference: Any) -> float:
-    """The error against another reference than the family's own."""
-    points = evaluation_points(solution.family)
-    truth = reference(*(points[:, i] for i in range(points.shape[1])))
-    named = arguments(solution.family, points, grid_values(solution.family)[0])
-    return relative_error(np.asarray(solution(**named))[:, None], np.asarray(truth)[:, None])
 
 
 def _field(solution: Solution) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from lcpinn.families import FAMILIES, built
 from lcpinn.family import Family
 
-OURS = ("fast", "paper", "smoke")  # protocols of the paper's own method, LC-PINN
+OURS = ("fast", "paper", "paper-data", "smoke")  # protocols of the paper's own method, LC-PINN
 
 
 @cache
@@ -33,7 +33,7 @@ def paper_row(family: Family, protocol: str = "paper") -> dict[str, Any] | None:
     if type(family) is not type(ours) or family.settings != ours.settings:
         return None
     tables = numbers()["tables"]
-    method = "lc-pinn" if protocol in OURS else protocol
+    method = "lc-pinn" if protocol in OURS else protocol.removesuffix("-data")
     row = tables[family.name]["rows"].get(method)
     if row is None:
         return None

@@ -9,15 +9,18 @@ from typing import Any
 from lcpinn.errors import LcpinnError
 from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES, built
-from lcpinn.protocol import reason_against, takes
+from lcpinn.protocol import WITH_DATA, reason_against, takes
 from lcpinn.study.budget import BUDGETS
 from lcpinn.study.paper import numbers
-from lcpinn.study.run import Run
+from lcpinn.study.run import BY_CODE, Run
 
-OURS = ("paper", "fast")  # LC-PINN by the paper's protocol, and by ours
+OURS = ("paper", "paper-data", "fast")  # LC-PINN by the paper's protocols, and by ours
 SOLVER = "interpolant"  # what one would do without a network; nothing in it is random
 TABLES = tuple(FAMILIES)
 FEW = 2  # seeds of an ablation, as in the paper
+# What shrunk runs leave out: they show that everything works, and these are no other code.
+SWITCHED = ("points=fresh", "lbfgs=1500", "faces=100", "prior=simplex", "equation=inviscid")
+LEFT_OUT_SMALL = tuple(f"{name}-data" for name in WITH_DATA if name != "paper")
 
 
 @dataclass(frozen=True)
@@ -35,28 +38,46 @@ def methods(family: str) -> list[str]:
     return ["paper" if row == "lc-pinn" else row for row in rows] + ["fast"]
 
 
+def with_data(protocol: str) -> str | None:
+    """The same method trained on the reference's values, too; None where there is no such."""
+    return f"{protocol}-data" if protocol in WITH_DATA else None
+
+
 def one_method(
-    family: str, protocol: str, budget: str, seeds: Iterable[int] | None = None, change: str = ""
+    family: str,
+    protocol: str,
+    budget: str,
+    seeds: Iterable[int] | None = None,
+    change: str = "",
+    settings: str = BY_CODE,
 ) -> list[Run]:
     """All seeds of a method; one that knows a single lambda, at every lambda of the grid."""
     given = BUDGETS[budget]
     if given.families is not None and family not in given.families:
         return []
+    if given.small and (change in SWITCHED or protocol in LEFT_OUT_SMALL):
+        return []
     seeds = given.seeds if seeds is None else [s for s in seeds if s in given.seeds]
-    settings: list[dict[str, float]] = [{}]
+    grid: list[dict[str, float]] = [{}]
     if protocol not in (*OURS, SOLVER) and takes(protocol, "at"):
         made = built(family)
         values = grid_values(made) if made.parameters.names else [()]
         names = made.parameters.names
-        settings = [dict(zip(names, map(float, lam), strict=True)) for lam in values]
+        grid = [dict(zip(names, map(float, lam), strict=True)) for lam in values]
         if given.small:
-            settings = settings[:2]
-    return [Run(family, protocol, seed, at, budget, change) for seed in seeds for at in settings]
+            grid = grid[:2]
+    return [
+        Run(family, protocol, seed, at, budget, change, settings=settings)
+        for seed in seeds
+        for at in grid
+    ]
 
 
 def _table(family: str) -> Experiment:
     def runs(budget: str) -> list[Run]:
-        planned = [run for method in methods(family) for run in one_method(family, method, budget)]
+        both = [(method, with_data(method)) for method in methods(family)]
+        named = [name for pair in both for name in pair if name is not None]
+        planned = [run for method in named for run in one_method(family, method, budget)]
         if family == "buckley-leverett":
             for method in ("paper", "sa-pinn", "relobralo"):
                 planned += one_method(family, method, budget, range(FEW), "viscosity=0")
@@ -81,14 +102,8 @@ def _ablation(name: str, title: str, parts: Iterable[tuple[str, str, str]]) -> E
     return Experiment(name, title, runs)
 
 
-def _several(families: Iterable[str], protocols: Iterable[str]) -> Callable[[str], list[Run]]:
-    return lambda budget: [
-        run
-        for family in families
-        for protocol in protocols
-        if reason_against(protocol, built(family)) is None
-        for run in one_method(family, protocol, budget)
-    ]
+def _by_ours(families: Iterable[str]) -> Callable[[str], list[Run]]:
+    return lambda budget: [r for f in families for p in OURS for r in one_method(f, p, budget)]
 
 
 def solved(family: str) -> bool:
@@ -100,14 +115,64 @@ def _solver(budget: str) -> list[Run]:
     return [r for f in TABLES if solved(f) for r in one_method(f, SOLVER, budget, (0,))]
 
 
-def _tried(budget: str) -> list[Run]:
-    """One seed: whether an explanation holds, not how a method compares."""
-    return one_method("burgers", "causal-pinn", budget, (0,), "causal=integral")
+# What explains a row, in the order of how much: (protocol, change), with four seeds each. A run and
+# the same one with a single thing switched stand side by side.
+SWITCHES: dict[str, list[tuple[str, str]]] = {
+    "helmholtz-1d": [
+        ("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500"), ("paper", "points=fresh"),
+        ("sa-pinn", ""), ("relobralo", ""), ("relobralo-data", ""), ("sa-pinn-data", ""),
+    ],
+    "burgers": [
+        ("paper", ""), ("paper-data", ""), ("paper", "points=fresh"), ("relobralo", ""),
+        ("relobralo-data", ""), ("relobralo", "points=fresh"), ("causal-pinn", ""),
+        ("causal-pinn-data", ""), ("causal-pinn", "faces=100"), ("causal-pinn", "points=fresh"),
+        ("sa-pinn", ""), ("sa-pinn-data", ""), ("paper", "prior=simplex"),
+    ],
+    "schrodinger-1d": [
+        ("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500"), ("sa-pinn", ""),
+        ("sa-pinn-data", ""),
+    ],
+    "buckley-leverett": [
+        ("paper", ""), ("paper-data", ""), ("relobralo", ""), ("relobralo-data", ""),
+        ("sa-pinn-data", "equation=inviscid"), ("sa-pinn-data", ""), ("sa-pinn", ""),
+        ("paper", "points=fresh"),
+    ],
+    "helmholtz-2d": [("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500")],
+    "helmholtz-3d": [("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500")],
+}  # fmt: skip
+
+
+# The same across families: what explains most in the least time on an accelerator.
+_FIRST: list[tuple[str, str, str]] = [
+    ("burgers", "paper", ""), ("burgers", "paper-data", ""),
+    ("burgers", "causal-pinn", ""), ("burgers", "relobralo", ""),
+    ("helmholtz-1d", "paper", ""), ("helmholtz-1d", "paper-data", ""),
+    ("burgers", "causal-pinn-data", ""), ("burgers", "relobralo-data", ""),
+    ("helmholtz-1d", "paper", "lbfgs=1500"), ("burgers", "paper", "points=fresh"),
+    ("schrodinger-1d", "paper", ""), ("schrodinger-1d", "paper-data", ""),
+    ("buckley-leverett", "paper", ""), ("buckley-leverett", "paper-data", ""),
+    ("buckley-leverett", "relobralo-data", ""),
+    ("buckley-leverett", "sa-pinn-data", "equation=inviscid"),
+]  # fmt: skip
+
+
+def _most(budget: str) -> list[Run]:
+    return [r for f, p, change in _FIRST for r in one_method(f, p, budget, change=change)]
+
+
+def _explaining(family: str) -> Experiment:
+    def runs(budget: str) -> list[Run]:
+        parts = SWITCHES[family]
+        return [r for p, change in parts for r in one_method(family, p, budget, change=change)]
+
+    return Experiment(f"explain-{family}", f"What explains the numbers of {family}", runs)
 
 
 WEIGHTED = ("burgers", "buckley-leverett")
 
 _ALL = [
+    Experiment("explain-most", "What explains most in the least time", _most),
+    *(_explaining(family) for family in SWITCHES),
     _table("helmholtz-1d"),
     _per("helmholtz-1d", "k"),
     _table("schrodinger-1d"),
@@ -127,14 +192,13 @@ _ALL = [
         "Figure: error against time as the number of settings grows",
         lambda budget: [r for f in ("helmholtz-1d", "burgers") for r in _table(f).runs(budget)],
     ),
-    Experiment("fields", "Figure: solutions and errors", _several(FAMILIES, OURS)),
-    Experiment("spread", "Figure: errors over the weightings", _several(WEIGHTED, OURS)),
-    Experiment("shots", "Ablation: the number of weightings in the mean",
-               _several(WEIGHTED, OURS)),
+    Experiment("fields", "Figure: solutions and errors", _by_ours(FAMILIES)),
+    Experiment("spread", "Figure: errors over the weightings", _by_ours(WEIGHTED)),
+    Experiment("shots", "Ablation: the number of weightings in the mean", _by_ours(WEIGHTED)),
     _ablation("n-lambda", "Ablation: draws of lambda in a step",
               [("burgers", "paper", f"n_lambda={n}") for n in (1, 4, 16)]),
     _ablation("prior", "Ablation: how lambda is drawn",
-              [("burgers", "paper", "n_lambda=4"), ("burgers", "paper", "prior=cube"),
+              [("burgers", "paper", "n_lambda=4"), ("burgers", "paper", "prior=simplex"),
                ("burgers", "paper", "prior=log-cube"), ("helmholtz-1d", "paper", ""),
                ("helmholtz-1d", "paper", "prior=log-uniform")]),
     _ablation("conditioning", "Ablation: concatenation against FiLM",
@@ -145,9 +209,8 @@ _ALL = [
                for change in ("", "no-lbfgs")]),
     _ablation("optimiser", "Ablation: Adam against Gauss-Newton on the same network",
               [("helmholtz-1d", "fast", ""), ("helmholtz-1d", "fast", "by-adam")]),
-    Experiment("tried", "What was tried where results differ", _tried),
     Experiment("invariance", "Theory: how far answers depend on the loss weights",
-               _several(WEIGHTED, OURS)),
+               _by_ours(WEIGHTED)),
 ]  # fmt: skip
 
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
@@ -161,6 +224,43 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
         known = ", ".join(EXPERIMENTS)
         raise LcpinnError(f"there is no experiment {unknown[0]!r}; there are {known}")
     return [EXPERIMENTS[name] for name in wanted]
+
+
+# (protocol, changes) of the first study, by family: what there are records of.
+_FIRST_CHANGES: dict[str, dict[str, tuple[str, ...]]] = {
+    "burgers": {
+        "paper": ("n_lambda=1", "n_lambda=4", "n_lambda=16", "prior=cube", "prior=log-cube",
+                  "conditioning=film"),
+        "causal-pinn": ("causal=integral",),
+    },
+    "helmholtz-1d": {"paper": ("no-lbfgs", "prior=log-uniform", "conditioning=concat")},
+    "schrodinger-1d": {"paper": ("no-lbfgs",)},
+    "buckley-leverett": dict.fromkeys(("paper", "sa-pinn", "relobralo"), ("viscosity=0",)),
+}  # fmt: skip
+
+
+# What those changes were then, where they are others now.
+FIRST_WORDS = {
+    "conditioning=concat": "concat",
+    "conditioning=film": "FiLM",
+    "causal=integral": "R(<t) an integral, faces weighted one",
+}
+
+
+def first_study(family: str, protocol: str, change: str = "") -> list[Run]:
+    """The runs of a method in the first study, with fresh points: none of them is made again."""
+    return one_method(family, protocol, "full", change=change, settings="")
+
+
+def of_first_study() -> list[Run]:
+    """Every run that the first study may have left a record of."""
+    runs = []
+    for family in TABLES:
+        changes = _FIRST_CHANGES.get(family, {})
+        for protocol in methods(family):
+            for change in ("", *changes.get(protocol, ())):
+                runs += first_study(family, protocol, change)
+    return [run for run in runs if run.of_first_study]
 
 
 def needed(experiments: Iterable[Experiment], budget: str) -> list[Run]:

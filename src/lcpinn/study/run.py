@@ -18,6 +18,14 @@ from lcpinn.spec import digest, short, spec, to_plain
 from lcpinn.study.budget import OWN, budget_of
 from lcpinn.study.changes import change
 
+BY_CODE = "code"
+# Protocols that were others in the first study.
+REVISED = (
+    "paper", "lc-pinn", "unconditioned", "pinn", "sa-pinn", "relobralo", "causal-pinn",
+    "pi-deeponet", "fno",
+)  # fmt: skip
+OPTIONAL = ("options", "source", "settings")  # fields that not every record has
+
 
 @spec
 class Run:
@@ -32,8 +40,13 @@ class Run:
     # Of a sweep: what its protocol is given beside the setting, and what stood in a user's file.
     options: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
+    # Of the paper's methods: as its authors' code has them, or "" for those of the first study,
+    # with points drawn anew at every step, whose records are kept.
+    settings: str = BY_CODE
 
     def __post_init__(self) -> None:
+        if self.protocol not in REVISED:
+            object.__setattr__(self, "settings", "")
         # Equal runs have equal names, however their coefficients were written down.
         at = {name: float(value) for name, value in sorted(self.at.items())}
         object.__setattr__(self, "at", at)
@@ -45,7 +58,8 @@ class Run:
         at = ",".join(f"{name}={short(value)}" for name, value in self.at.items())
         label = self.label.replace(".py", "").replace(":", "-")
         budget = "" if self.budget == OWN else self.budget
-        words = (budget, label, self.protocol, self.change, at, f"seed{self.seed}")
+        how = (self.protocol, self.settings, self.change)
+        words = (budget, label, *how, at, f"seed{self.seed}")
         return "-".join((*filter(None, words), self._hash))
 
     @property
@@ -53,7 +67,7 @@ class Run:
         # Where a file lies is not what is in it; and fields that runs of the paper do not have
         # leave their names as they were.
         content = {**to_plain(self), "family": self.label}
-        missing = [name for name in ("options", "source") if not content[name]]
+        missing = [name for name in OPTIONAL if not content[name]]
         return digest({k: v for k, v in content.items() if k not in missing})[:8]
 
     @property
@@ -72,6 +86,8 @@ class Run:
 
     def how(self) -> Protocol:
         """The protocol at this budget."""
+        if self.of_first_study:
+            raise LcpinnError(f"{self.name} is of the first study: its record is kept, not made")
         family, budget = self.of(), budget_of(self.budget)
         options: dict[str, Any] = {"at": dict(self.at) or None, **self.options}
         # A protocol that cannot train towards a tolerance is judged by it all the same.
@@ -88,15 +104,20 @@ class Run:
     def kind(self) -> tuple[str, ...]:
         """Runs of one kind differ in seed and coefficients alone: they can share a program."""
         options = (str(self.options),) if self.options else ()
-        return (self.family, self.protocol, self.budget, self.change, *options)
+        how = (self.protocol, self.budget, self.change, self.settings)
+        return (self.family, *how, *options)
+
+    @property
+    def of_first_study(self) -> bool:
+        return self.protocol in REVISED and not self.settings
 
     def to_json(self) -> dict[str, Any]:
-        unused = {"type"} | {name for name in ("options", "source") if not getattr(self, name)}
+        unused = {"type"} | {name for name in OPTIONAL if not getattr(self, name)}
         return {key: value for key, value in to_plain(self).items() if key not in unused}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Run:
-        return Run(**data)
+        return Run(**{"settings": "", **data})
 
 
 def source_of(family: str) -> str:

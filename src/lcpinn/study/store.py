@@ -25,6 +25,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.files import read_json, write_json
 from lcpinn.study.run import Run
 
+NOTES = "notes.json"  # beside the records
 BEAT = 10.0  # seconds between signs of life
 STALE = 6 * BEAT  # without one for so long, a claim is void
 
@@ -50,6 +51,11 @@ class Store:
     def write(self, run: Run, record: dict[str, Any]) -> None:
         self.results.mkdir(parents=True, exist_ok=True)
         write_json(self.results / f"{run.name}.json", record)
+
+    def notes(self) -> dict[str, Any]:
+        """What is written beside the records about why results differ; see docs/design.md."""
+        file = self.results / NOTES
+        return read_json(file) if file.exists() else {}
 
     def is_over(self, run: Run) -> bool:
         return (self.results / f"{run.name}.json").exists()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from lcpinn.study.paper import numbers
-from lcpinn.study.plan import EXPERIMENTS, needed, one_method
-from lcpinn.study.run import Run
+from lcpinn.study.plan import EXPERIMENTS, needed, of_first_study, one_method
+from lcpinn.study.run import BY_CODE, Run
 from lcpinn.study.store import Store
 
 Record = Mapping[str, Any]
@@ -39,40 +39,62 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """The records of a budget's runs."""
+    """The records of a budget's runs, those of the first study, and what is written of them."""
 
     budget: str
     records: Mapping[str, Record]
+    first: Mapping[str, Record] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def read(store: Store, budget: str) -> Study:
-        runs = needed(EXPERIMENTS.values(), budget)
-        records = {run.name: store.record(run) for run in runs}
-        return Study(budget, {name: r for name, r in records.items() if r is not None})
+        recorded = lambda runs: {
+            run.name: record for run in runs if (record := store.record(run)) is not None
+        }
+        first = recorded(of_first_study()) if budget == "full" else {}
+        records = recorded(needed(EXPERIMENTS.values(), budget))
+        return Study(budget, records, first, store.notes())
+
+    @cached_property
+    def _all(self) -> dict[str, Record]:
+        return {**self.first, **self.records}  # no run is in both
 
     @cached_property
     def missing(self) -> list[Run]:
         every = needed(EXPERIMENTS.values(), self.budget)
         return [run for run in every if run.name not in self.records]
 
-    def runs(self, family: str, protocol: str, change: str = "") -> list[Record]:
+    def runs(
+        self, family: str, protocol: str, change: str = "", settings: str = BY_CODE
+    ) -> list[Record]:
         """The records of a method, in the order of seeds and settings."""
-        every = one_method(family, protocol, self.budget, change=change)
-        return [self.records[run.name] for run in every if run.name in self.records]
+        every = one_method(family, protocol, self.budget, change=change, settings=settings)
+        return [self._all[run.name] for run in every if run.name in self._all]
 
-    def first(self, family: str, protocol: str) -> Record | None:
+    def one(self, family: str, protocol: str) -> Record | None:
+        """The record of the first seed that has one."""
         return next(iter(self.runs(family, protocol)), None)
 
-    def cell(self, family: str, protocol: str, change: str = "") -> Cell | None:
-        """The grid mean of a method: of each seed over all of its settings, then over seeds."""
-        settings = {str(r.at) for r in one_method(family, protocol, self.budget, change=change)}
+    def cell(
+        self,
+        family: str,
+        protocol: str,
+        change: str = "",
+        settings: str = BY_CODE,
+        published: bool = False,
+    ) -> Cell | None:
+        """The grid mean of a method: of each seed over all of its settings, then over seeds.
+
+        The error is `published` as the paper's authors measure it, where a record has that.
+        """
+        every = one_method(family, protocol, self.budget, change=change, settings=settings)
         seeds: dict[int, list[Record]] = {}
-        for record in self.runs(family, protocol, change):
+        for record in self.runs(family, protocol, change, settings):
             seeds.setdefault(record["run"]["seed"], []).append(record)
-        whole = [own for own in seeds.values() if len(own) == len(settings)]
+        whole = [own for own in seeds.values() if len(own) == len({str(r.at) for r in every})]
         if not whole:
             return None
-        means = [float(np.mean([r["error"]["mean"] for r in own])) for own in whole]
+        means = [float(np.mean([_error(r, published) for r in own])) for own in whole]
         return Cell.of(means, **_cost([r for own in whole for r in own]))
 
     def at(self, family: str, protocol: str, **lam: float) -> Cell | None:
@@ -91,6 +113,11 @@ class Study:
         return [r["measures"][name] for r in records if name in r["measures"]]
 
 
+def _error(record: Record, published: bool) -> float:
+    mean = record["error"]["mean"]
+    return record["measures"].get("published", mean) if published else mean
+
+
 def _cost(records: list[Record]) -> dict[str, Any]:
     """The mean time of a training, and where it ran."""
     devices = sorted({record["device"] for record in records})
@@ -103,7 +130,7 @@ def _cost(records: list[Record]) -> dict[str, Any]:
 
 def paper_cell(family: str, protocol: str) -> Cell | None:
     """The paper's numbers of a method, if it has any; its seconds are per training."""
-    row = numbers()["tables"][family]["rows"].get("lc-pinn" if protocol == "paper" else protocol)
+    row = numbers()["tables"][family]["rows"].get(_row_of(protocol))
     if row is None:
         return None
     minutes = row.get("wall_minutes")
@@ -113,12 +140,18 @@ def paper_cell(family: str, protocol: str) -> Cell | None:
 
 def paper_at(family: str, protocol: str, parameter: str, value: float) -> Cell | None:
     rows = numbers()["tables"][f"{family}-per-{parameter}"]["rows"]
-    method = "lc-pinn" if protocol == "paper" else protocol
+    method = _row_of(protocol)
     for text, row in rows.items():
         if text != "mean" and math.isclose(float(text), value) and method in row:
             mean, std = row[method]
             return Cell(mean, std, 4)
     return None
+
+
+def _row_of(protocol: str) -> str:
+    """What the paper's tables call a method."""
+    method = protocol.removesuffix("-data")
+    return "lc-pinn" if method == "paper" else method
 
 
 def verdict(ours: Cell | None, paper: Cell | None) -> str:

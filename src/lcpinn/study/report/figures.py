@@ -29,7 +29,7 @@ from lcpinn.plot.style import (
     tall,
 )
 from lcpinn.study.measure import unpacked
-from lcpinn.study.plan import methods
+from lcpinn.study.plan import OURS, methods, with_data
 from lcpinn.study.report.cells import Cell, Record, Study, paper_at, paper_cell
 from lcpinn.study.report.markdown import METHODS
 from lcpinn.study.report.tables import PER
@@ -50,21 +50,29 @@ def _label(method: str) -> str:
     return METHODS[method].replace("`", "")
 
 
+def _every_method(family: str) -> list[str]:
+    """Those of the family's table, each followed by the same with data."""
+    both = [(name, with_data(name)) for name in methods(family)]
+    return [name for pair in both for name in pair if name is not None]
+
+
 @in_style
 def frontier(study: Study) -> Figure | None:
     """Error against the time that K settings take: one network stays where it is."""
-    families = [f for f in ("helmholtz-1d", "burgers") if study.cell(f, "paper") is not None]
+    families = [
+        f for f in ("helmholtz-1d", "burgers") if any(study.cell(f, p) is not None for p in OURS)
+    ]
     if not families:
         return None
     figure = Figure(figsize=(DOUBLE, 3.4))
     for axis, family in zip(
         np.atleast_1d(figure.subplots(1, len(families))), families, strict=True
     ):
-        for method in methods(family):
+        for method in _every_method(family):
             cell = study.cell(family, method)
             if cell is None or not cell.seconds:
                 continue
-            alone = method in ("paper", "fast", "pi-deeponet")  # one network for every setting
+            alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting
             times = [cell.seconds * (1 if alone else k) for k in SETTINGS]
             axis.plot(times, [cell.mean] * len(times), label=_label(method), **_look(method))
         axis.set(xscale="log", xlabel="seconds of training for K settings", title=family)
@@ -78,11 +86,11 @@ def frontier(study: Study) -> Figure | None:
 def per_parameter(study: Study, family: str) -> Figure | None:
     """The error at each coefficient with its deviation over seeds, and the paper's beside it."""
     parameter = PER[family]
-    if study.cell(family, "paper") is None:
+    if not any(study.cell(family, p) for p in OURS):
         return None
     figure = Figure(figsize=(DOUBLE, 3.2))
     axis = figure.subplots()
-    for method in methods(family):
+    for method in _every_method(family):
         along = study.measures(family, method, "along")
         if along:
             _band(axis, along, parameter, method)
@@ -137,8 +145,8 @@ def _papers(axis: Axes, family: str, parameter: str) -> None:
 
 @in_style
 def fields(study: Study, family: str) -> Figure | None:
-    """The solution and the errors of both trainings, at three coefficients of the grid at most."""
-    records = [study.first(family, protocol) for protocol in ("paper", "fast")]
+    """The solution and the errors of our trainings, at three coefficients of the grid at most."""
+    records = [study.one(family, protocol) for protocol in OURS]
     kept = [r for r in records if r is not None and "field" in r["measures"]]
     if not kept:
         return None
@@ -207,7 +215,7 @@ def _planes(records: list[Record], family: str) -> Figure:
 @in_style
 def spread(study: Study) -> Figure | None:
     """The errors of single weightings, sorted, for every seed; the mean over them dashed."""
-    pairs = [(f, p) for f in ("burgers", "buckley-leverett") for p in ("paper", "fast")]
+    pairs = [(f, p) for f in ("burgers", "buckley-leverett") for p in OURS]
     known = [(f, p) for f, p in pairs if study.measures(f, p, "slices")]
     if not known:
         return None
@@ -216,7 +224,7 @@ def spread(study: Study) -> Figure | None:
     for axis, family in zip(
         np.atleast_1d(figure.subplots(1, len(families))), families, strict=True
     ):
-        for i, protocol in enumerate(("paper", "fast")):
+        for i, protocol in enumerate(OURS):
             style = {"color": COLOURS[i], "ls": line(i)["linestyle"]}
             for j, errors in enumerate(study.measures(family, protocol, "slices")):
                 share = (np.arange(len(errors)) + 0.5) / len(errors)
@@ -239,7 +247,7 @@ FIGURES: dict[str, tuple[Callable[[Study], Figure | None], str]] = {
     "schrodinger-1d-per-alpha": (lambda s: per_parameter(s, "schrodinger-1d"),
                                  "schrodinger-1d at every alpha, drawn in the same way."),
     **{f"fields-{name}": (lambda s, name=name: fields(s, name),
-                          f"{name}: the solution, and the errors of both trainings, seed 0.")
+                          f"{name}: the solution, and the errors of our trainings, seed 0.")
        for name in FAMILIES},
     "spread": (spread, "Errors of 200 single weightings, sorted, one curve for each seed."),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lcpinn.protocol import WITH_DATA
 from lcpinn.study.report.cells import Cell, verdict
 
 NOT_RUN = "not run"
@@ -17,6 +18,7 @@ METHODS = {
     "fno": "FNO",
     "interpolant": "Solver with interpolation",
 }
+METHODS |= {f"{name}-data": f"{METHODS[name]}, with data" for name in WITH_DATA}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -1,11 +1,15 @@
-"""The paper's tables: its numbers, ours by its protocol, and ours by `fast`."""
+"""The paper's tables: its numbers, ours by its protocols, and ours by `fast`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from lcpinn.evaluation import grid_values
 from lcpinn.families import FAMILIES, built
-from lcpinn.study.plan import SOLVER, methods, solved
-from lcpinn.study.report.cells import Cell, Study, compared, paper_at, paper_cell, verdict
+from lcpinn.study.changes import CHANGES
+from lcpinn.study.plan import FIRST_WORDS, SOLVER, methods, of_first_study, solved, with_data
+from lcpinn.study.report.cells import Cell, Study, paper_at, paper_cell, verdict
 from lcpinn.study.report.markdown import (
     METHODS,
     NOT_RUN,
@@ -18,35 +22,100 @@ from lcpinn.study.report.markdown import (
 )
 
 Lines = list[str]
+Note = Mapping[str, Any]
 PER = {"helmholtz-1d": "k", "schrodinger-1d": "alpha"}
 
 
 def family_table(study: Study, family: str) -> Lines:
-    """One row for each method: the paper's mean, ours, and whether they agree."""
-    head = ["method", "paper", "its time", "ours", "our time", "device", "ours and the paper's"]
+    """One row for each method: the paper's mean, ours without data and with, and by `fast`."""
+    head = ["method", "paper", "without data", "with data", "`fast`", "with data and the paper's"]
     rows = []
     for method in methods(family):
-        ours, theirs = study.cell(family, method), paper_cell(family, method)
         if method == "fast":
-            theirs = None
+            continue
+        theirs, fast = paper_cell(family, method), study.cell(family, "fast")
+        plain, data = both_cells(study, family, method)
         rows.append(
             [
                 METHODS[method],
                 "–" if theirs is None else spread(theirs),
-                "–" if theirs is None else duration(theirs.seconds),
-                spread(ours),
-                cost(ours),
-                "–" if ours is None else ours.device,
-                _beside_lc(ours, family) if method == "fast" else verdict(ours, theirs),
+                spread(plain),
+                "–" if with_data(method) is None else spread(data),
+                spread(fast) if method == "paper" else "–",
+                agreement(study, family, method),
             ]
         )
     return table(head, rows)
 
 
-def _beside_lc(fast: Cell | None, family: str) -> str:
-    """`fast` is compared with the paper's LC-PINN."""
-    paper = paper_cell(family, "paper")
-    return NOT_RUN if fast is None or paper is None else compared(fast, paper)
+def both_cells(study: Study, family: str, method: str) -> tuple[Cell | None, Cell | None]:
+    """A method without data and with them, as the paper's authors measure errors."""
+    data = with_data(method)
+    plain = study.cell(family, method, published=True)
+    return plain, None if data is None else study.cell(family, data, published=True)
+
+
+def agreement(study: Study, family: str, method: str) -> str:
+    """'agrees', or by how much it differs and whether a reason was shown by a run.
+
+    What is compared with the paper's number is what that was made with: the training with data.
+    """
+    plain, data = both_cells(study, family, method)
+    ours = plain if with_data(method) is None else data
+    said = verdict(ours, paper_cell(family, method))
+    if ours is None or said in ("agrees", "not in the paper"):
+        return said
+    shown = [note for note in differences(study, family) if note["method"] == method]
+    if not shown:
+        return f"{said}, and no reason is known"
+    made = all(map(_is_shown(study), shown))
+    return f"{said}; the reason below" if made else f"{said}; see below"
+
+
+def differences(study: Study, family: str) -> list[Note]:
+    """What is written about a family's rows, beside the records."""
+    return [note for note in study.notes.get("differences", ()) if note["family"] == family]
+
+
+def _is_shown(study: Study) -> Callable[[Note], bool]:
+    """Whether every run that a note rests on was made."""
+    return lambda note: all(
+        study.cell(note["family"], protocol, change) is not None
+        for protocol, change in note["shown_by"]
+    )
+
+
+def note_lines(study: Study, family: str) -> Lines:
+    """The notes of a family, each with the runs that switch the one thing."""
+    lines = []
+    for note in differences(study, family):
+        lines.append(f"- {METHODS[note['method']]}: {note['words']}")
+        for protocol, change in note["shown_by"]:
+            cell = study.cell(family, protocol, change, published=True)
+            how = ", ".join(filter(None, (METHODS[protocol], CHANGES[change].words * bool(change))))
+            lines.append(f"    - {how}: {spread(cell)}")
+    return lines
+
+
+def times_table(study: Study, family: str) -> Lines:
+    """What one training takes."""
+    head = ["method", "paper", "without data", "with data", "device"]
+    rows = []
+    for method in methods(family):
+        theirs, data = paper_cell(family, method), with_data(method)
+        plain = study.cell(family, method)
+        other = None if data is None else study.cell(family, data)
+        devices = sorted({cell.device for cell in (plain, other) if cell is not None})
+        rows.append(
+            [
+                METHODS[method],
+                "–" if theirs is None or method == "fast" else duration(theirs.seconds),
+                cost(plain),
+                "–" if data is None else cost(other),
+                "; ".join(devices) or "–",
+            ]
+        )
+    return table(head, rows)
 
 
 def per_table(study: Study, family: str) -> Lines:
@@ -55,16 +124,17 @@ def per_table(study: Study, family: str) -> Lines:
     named = [m for m in methods(family) if m != "fast"]
     head = [parameter]
     for method in named:
-        head += [f"{METHODS[method]}, paper", "ours"]
+        head += [f"{METHODS[method]}, paper", "without data", "with data"]
     head += [METHODS["fast"]]
     rows = []
     for value in grid_values(built(family))[:, 0]:
-        row = [f"{value:g}"]
+        row, at = [f"{value:g}"], {parameter: float(value)}
         for method in named:
             theirs = paper_at(family, method, parameter, float(value))
             row += ["–" if theirs is None else spread(theirs)]
-            row += [judged(study.at(family, method, **{parameter: float(value)}), theirs)]
-        rows.append([*row, spread(study.at(family, "fast", **{parameter: float(value)}))])
+            row += [spread(study.at(family, method, **at))]
+            row += [judged(study.at(family, f"{method}-data", **at), theirs)]
+        rows.append([*row, spread(study.at(family, "fast", **at))])
     return table(head, rows)
 
 
@@ -73,19 +143,38 @@ def front_table(study: Study) -> Lines:
     family = "buckley-leverett"
     head = ["method", "paper", "against an accurate reference", "against the paper's", "ε = 0"]
     rows = []
-    for method in methods(family):
-        theirs = paper_cell(family, method) if method != "fast" else None
-        other = study.measures(family, method, "paper_reference")
-        jump = study.cell(family, method, "viscosity=0") if method != "fast" else None
+    named = [name for m in methods(family) for name in (m, with_data(m)) if name is not None]
+    for method in named:
+        theirs = None if method == "fast" else paper_cell(family, method)
+        measured = bool(study.measures(family, method, "published"))
+        other = study.cell(family, method, published=True) if measured else None
+        inviscid = method in ("paper", "sa-pinn", "relobralo")
+        jump = study.cell(family, method, "viscosity=0") if inviscid else None
         rows.append(
             [
                 METHODS[method],
                 "–" if theirs is None else spread(theirs),
                 spread(study.cell(family, method)),
-                spread(Cell.of(other)) if other else NOT_RUN,
-                "–" if method == "fast" else spread(jump),
+                spread(other),
+                spread(jump) if inviscid else "–",
             ]
         )
+    return table(head, rows)
+
+
+def first_table(study: Study) -> Lines:
+    """The first study: every result of it, under its own name."""
+    head = ["family", "method", "what is changed", "paper", "paper (fresh points)"]
+    rows = []
+    kinds = dict.fromkeys((r.family, r.protocol, r.change) for r in of_first_study())
+    for family, method, change in kinds:
+        ours = study.cell(family, method, change, settings="")
+        if ours is None:
+            continue
+        theirs = None if change else paper_cell(family, method)
+        words = FIRST_WORDS.get(change, CHANGES[change].words) if change else "–"
+        said = "–" if theirs is None else spread(theirs)
+        rows.append([family, METHODS[method], words, said, judged(ours, theirs)])
     return table(head, rows)
 
 
