@@ -12,12 +12,12 @@ import lcpinn as lc
 from benchmarks.pinnacle import __main__, metric, pictures, table, training
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
-from benchmarks.pinnacle.reference import cavity, cut_cells, evolution, finite_volume, holes
+from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes
 from benchmarks.pinnacle.reference.exponential import integrate
 from benchmarks.pinnacle.reference.hyperbola import contour
 from benchmarks.pinnacle.registry import LEFT_OUT, PROBLEMS, VISCOSITY, published_rows
 from lcpinn.jet import expand
-from lcpinn.reference import cole_hopf
+from lcpinn.reference import cavity, cole_hopf
 
 PUBLISHED = """
 Burgers 1d-C, Burgers 2d-C, Poisson 2d-C, Poisson 2d-CG, Poisson 3d-CG, Poisson 2d-MS, Heat 2d-VC,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,26 +81,37 @@ class Screened2d(lc.Family):
         return holes.screened(x, y, k)
 
 
+BALLS = ((0.4, 0.3, 0.6, 0.2), (0.6, 0.7, 0.6, 0.2), (0.2, 0.8, 0.7, 0.1), (0.6, 0.2, 0.3, 0.1))
+
+
+def _inverted(x, y, z, ball):
+    """The coordinates inverted in a ball (x, y, z, radius) and the potential of its centre, which
+    are at most one outside of it; a fifth of them, as lcpinn.shape.holes has it."""
+    *centre, radius = ball
+    offsets = [(v - c) / radius for v, c in zip((x, y, z), centre, strict=True)]
+    square = sum(offset**2 for offset in offsets)
+    return *(0.2 * offset / square for offset in offsets), 0.2 / jnp.sqrt(square)
+
+
 class Block3d(lc.Family):
     """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
 
     Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
-    along y and two and a half along z; the network sees y and z in units of them.
+    along y and two and a half along z; the network sees y and z in units of them, a function whose
+    second derivative jumps with k, and the coordinates inverted in each ball.
     """
 
     cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
-    balls = (
-        lc.Ball(x=0.4, y=0.3, z=0.6, radius=0.2)
-        | lc.Ball(x=0.6, y=0.7, z=0.6, radius=0.2)
-        | lc.Ball(x=0.2, y=0.8, z=0.7, radius=0.1)
-        | lc.Ball(x=0.6, y=0.2, z=0.3, radius=0.1)
-    )
+    balls = reduce(or_, (lc.Ball(x=x, y=y, z=z, radius=r) for x, y, z, r in BALLS))
     domain = cube - balls
     parameters = lc.Uniform(k=(4.0, 10.0))
     evaluation = lc.Evaluation({"x": 17, "y": 41, "z": 21}, {"k": (8.0,)}, dense=1)
 
     def features(self, x, y, z):
-        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * (2 * z - 1)
+        height = 2 * z - 1
+        inverted = [_inverted(x, y, z, ball) for ball in BALLS]
+        kink = height * jnp.abs(height)
+        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * height, kink, *(v for four in inverted for v in four)
 
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):
