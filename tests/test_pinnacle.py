@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import lcpinn as lc
-from benchmarks.pinnacle import __main__, metric, pictures, table, training
+from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
-from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes
+from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes, step
 from benchmarks.pinnacle.reference.exponential import integrate
 from benchmarks.pinnacle.reference.hyperbola import contour
 from benchmarks.pinnacle.registry import LEFT_OUT, PROBLEMS, VISCOSITY, published_rows
@@ -195,6 +195,42 @@ def test_what_flows_into_the_block_is_lost_in_it():
     kept = volume * (volume > cut_cells.SMALLEST)
     lost = np.sum(kept * np.where(z < 0.5, 64.0, 100.0) * u)
     assert lost == pytest.approx(np.sum(kept * cut_cells.source(x, y, z)), rel=1e-6)
+
+
+def test_the_flow_over_a_step_keeps_its_mass_and_meets_its_conditions():
+    flow = step._flow(0.05, 8)
+    through = flow.u.sum(axis=1) / 8
+    np.testing.assert_allclose(through, through[0], rtol=1e-9)  # the inlet's 2/3, but for its sum
+    assert through[0] == pytest.approx(2 / 3, rel=1e-2)
+    rim = np.linspace(0, 2, 21)
+    u, v, p = flow(np.full(21, 4.0), rim)
+    np.testing.assert_allclose(np.stack([v, p]), 0, atol=1e-12)
+    u, v, p = flow(np.linspace(0.1, 1.9, 21), np.ones(21))
+    np.testing.assert_allclose(np.stack([u, v]), 0, atol=0.03)  # interpolated between faces
+    assert np.ptp(flow(np.zeros(5), np.linspace(0.2, 0.8, 5))[2]) < 0.1 * np.max(p)
+
+
+@pytest.mark.slow
+def test_the_published_flow_over_a_step_has_another_outlet():
+    (x, y), published = load("ns_0_obstacle").points.T, load("ns_0_obstacle").values
+    coarse, fine = (np.stack(step._flow(0.01, num)(x, y), axis=-1) for num in (24, 32))
+    assert distance(coarse, fine) < 2e-2
+    assert distance(published, fine) > 5e-2
+    # Far from the outlet the two agree better; at the outlet the file's pressure is not zero.
+    inlet, back = x < 2, (x == 4) & (y > 1.5)
+    assert distance(published[inlet, :1], fine[inlet, :1]) < 2e-2
+    assert published[back, 2].min() < -0.015
+
+
+def test_the_smoothed_distance_has_the_sign_of_the_medium():
+    signs = heat_conductivity_signs()
+    values, cells = medium.signed_distance(signs), np.arange(2, 256, 8)
+    row, column = (v.ravel() for v in np.meshgrid(cells, cells, indexing="ij"))
+    distances = jax.vmap(lambda x, y: medium.at_point(values, x, y))(
+        (column + 0.5) / 256, (row + 0.5) / 256
+    )
+    assert np.mean((np.asarray(distances) > 0) == signs[row, column]) > 0.97
+    assert medium.at_point(np.ones_like(values), 0.0, 1.0) == pytest.approx(1.0)
 
 
 # -- Metric, command, table ------------------------------------------------------------------------
