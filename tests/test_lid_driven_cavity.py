@@ -41,10 +41,12 @@ def test_the_network_starts_from_what_the_reference_subtracts():
     np.testing.assert_allclose(np.stack([u, v, p]), expected, atol=1e-14)
 
 
-def test_the_corners_have_values():
+def test_the_corners_have_values_and_derivatives():
     family = LidDrivenCavity()
-    values = family.ansatz(0.0, 0.0, 0.0, np.array([0.0, 1.0]), np.array([1.0, 1.0]), 4.0)
-    assert np.isfinite(np.stack(values)).all()
+    flow = lambda x: jnp.stack(family.ansatz(0.0, 0.0, 0.0, x, 1.0, 4.0))
+    for corner in (0.0, 1.0):
+        assert np.isfinite(flow(corner)).all()
+        assert np.isfinite(jax.jacfwd(jax.jacfwd(flow))(corner)).all()
 
 
 def test_it_is_built_in_with_its_range():

@@ -85,6 +85,8 @@ def corner_flow(along: Array, below: Array) -> tuple[Array, Array, Array]:
 
         u = x + (θ - π/2) d,    v = θ x,    p = 2 ν log r.
     """
-    angle = jnp.arctan2(below, along)
-    square = jnp.maximum(along**2 + below**2, CORNER)
+    # In the corner itself, where derivatives are not finite, the angle is that of its bisector.
+    apart = along**2 + below**2 > CORNER
+    x, d = (jnp.where(apart, value, (CORNER / 2) ** 0.5) for value in (along, below))
+    angle, square = jnp.arctan2(d, x), x**2 + d**2
     return along + (angle - jnp.pi / 2) * below, angle * along, VISCOSITY * jnp.log(square)
