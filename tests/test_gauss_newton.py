@@ -454,7 +454,7 @@ def test_fixed_weights_are_not_divided_out_again():
         scales = row_scales(problem, weighting, params, batch)
         return weighted_rows(problem, weighting, params, batch, equilibrating(problem, scales))
 
-    even, heavy = rows(Fixed({})), rows(Fixed({name: 9.0 for name in family.terms}))
+    even, heavy = rows(Fixed({})), rows(Fixed(dict.fromkeys(family.terms, 9.0)))
     np.testing.assert_allclose(heavy, 3 * even, rtol=1e-12)
     assert np.max(np.abs(even)) > 0
 

@@ -17,7 +17,10 @@ def test_flow_in_a_corner_is_stokes_flow_that_slides_along_the_lid_and_sticks_to
     def equations(x, y):
         u_x, v_x, p_x = jax.jacfwd(place, 0)(x, y)
         u_y, v_y, p_y = jax.jacfwd(place, 1)(x, y)
-        second = jax.jacfwd(jax.jacfwd(place, 0), 0)(x, y), jax.jacfwd(jax.jacfwd(place, 1), 1)(x, y)
+        second = (
+            jax.jacfwd(jax.jacfwd(place, 0), 0)(x, y),
+            jax.jacfwd(jax.jacfwd(place, 1), 1)(x, y),
+        )
         laplacian = [second[0][i] + second[1][i] for i in (0, 1)]
         return u_x + v_y, VISCOSITY * laplacian[0] - p_x, VISCOSITY * laplacian[1] - p_y, u_y - v_x
 

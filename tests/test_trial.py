@@ -51,15 +51,14 @@ class Ripples(Saddle):
 
     @lc.on()
     def sides(self, u, x, y, a):
-        return u - jnp.sin(12 * a * x) * jnp.sinh(12 * a * y) / jnp.sinh(12 * a)
+        return u - jnp.sin(8 * a * x) * jnp.sinh(8 * a * y) / jnp.sinh(8 * a)
 
 
 def test_scales_are_doubled_while_that_helps():
     given = replace(NETWORK, frequency_scale=1.5)
     residuals = residuals_by_scale(Ripples(), given)
-    assert {1.0, 1.5, 2.0, 3.0, 6.0} <= set(residuals)
-    assert max(residuals) <= FASTEST * 1.5
-    assert tried(Ripples(), given).frequency_scale >= 6.0
+    assert set(residuals) == {1.0, 1.5, 2.0, 3.0, 6.0, FASTEST * 1.5}
+    assert tried(Ripples(), given).frequency_scale == FASTEST * 1.5
     # A slow solution has its best scale below: nothing beyond twice the given one is tried.
     assert set(residuals_by_scale(Saddle(), given)) == {1.0, 1.5, 2.0, 3.0}
 

@@ -111,7 +111,13 @@ class Block3d(lc.Family):
         height = 2 * z - 1
         inverted = [_inverted(x, y, z, ball) for ball in BALLS]
         kink = height * jnp.abs(height)
-        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * height, kink, *(v for four in inverted for v in four)
+        return (
+            2 * x - 1,
+            5 * (2 * y - 1),
+            2.5 * height,
+            kink,
+            *(v for four in inverted for v in four),
+        )
 
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):
