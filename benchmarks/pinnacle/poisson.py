@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lcpinn as lc
+from benchmarks.pinnacle.inversion import inverted
 from benchmarks.pinnacle.reference import cut_cells, holes
 from benchmarks.pinnacle.reference.holes import OFFSET
 
@@ -84,15 +85,6 @@ class Screened2d(lc.Family):
 BALLS = ((0.4, 0.3, 0.6, 0.2), (0.6, 0.7, 0.6, 0.2), (0.2, 0.8, 0.7, 0.1), (0.6, 0.2, 0.3, 0.1))
 
 
-def _inverted(x, y, z, ball):
-    """The coordinates inverted in a ball (x, y, z, radius) and the potential of its centre, which
-    are at most one outside of it; a fifth of them, as lcpinn.shape.holes has it."""
-    *centre, radius = ball
-    offsets = [(v - c) / radius for v, c in zip((x, y, z), centre, strict=True)]
-    square = sum(offset**2 for offset in offsets)
-    return *(0.2 * offset / square for offset in offsets), 0.2 / jnp.sqrt(square)
-
-
 class Block3d(lc.Family):
     """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
 
@@ -109,15 +101,8 @@ class Block3d(lc.Family):
 
     def features(self, x, y, z):
         height = 2 * z - 1
-        inverted = [_inverted(x, y, z, ball) for ball in BALLS]
         kink = height * jnp.abs(height)
-        return (
-            2 * x - 1,
-            5 * (2 * y - 1),
-            2.5 * height,
-            kink,
-            *(v for four in inverted for v in four),
-        )
+        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * height, kink, *inverted((x, y, z), BALLS)
 
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):
