@@ -89,8 +89,8 @@ class Block3d(lc.Family):
     """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
 
     Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
-    along y and two and a half along z; the network sees y and z in units of them, a function whose
-    second derivative jumps with k, and the coordinates inverted in each ball.
+    along y and two and a half along z; the network sees these, a function whose second derivative
+    jumps with k, and the coordinates inverted in each ball.
     """
 
     cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
@@ -101,8 +101,11 @@ class Block3d(lc.Family):
 
     def features(self, x, y, z):
         height = 2 * z - 1
-        kink = height * jnp.abs(height)
-        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * height, kink, *inverted((x, y, z), BALLS)
+        turns = 10 * jnp.pi * y, 5 * jnp.pi * z
+        waves = [0.5 * wave(turn) for turn in turns for wave in (jnp.sin, jnp.cos)]
+        seen = 2 * x - 1, 2 * y - 1, height, height * jnp.abs(height), *waves
+        # Half of it: what varies fast is in the waves already, and slow units suffice.
+        return tuple(0.5 * value for value in (*seen, *inverted((x, y, z), BALLS)))
 
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):

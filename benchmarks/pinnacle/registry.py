@@ -129,7 +129,7 @@ PROBLEMS: dict[str, Problem] = {
         Block3d,
         (Row("Poisson 3d-CG", _each("k", 8.0), 5.60e-1, 1.02e-1, "LRA"),),
         accuracy=1e-3,
-        aid="y and z in units of the source's waves, coordinates inverted in the balls, and a "
+        aid="the source's waves along y and z, coordinates inverted in the balls, and a "
         "function with a jump in its second derivative where k jumps",
     ),
     "step": Problem(
