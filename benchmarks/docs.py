@@ -176,11 +176,16 @@ def results_on_shape(name: str) -> str:
     return table(head, rows, numbers=4) if rows else nothing
 
 
+def problem_of(make: Callable[[], Family]) -> str:
+    """The name under which the public benchmark has this family."""
+    kind = type(make())
+    return next(name for name, one in PROBLEMS.items() if isinstance(one.family(), kind))
+
+
 def results_of_pinnacle(make: Callable[[], Family]) -> str:
     """Errors of the benchmark's problem that is this family, output by output, on every machine."""
-    kind = type(make())
-    problem = next(name for name, one in PROBLEMS.items() if isinstance(one.family(), kind))
-    rows, outputs = [], kind().outputs
+    problem, outputs = problem_of(make), make().outputs
+    rows = []
     for path in sorted((ROOT / "results").glob("pinnacle-*.json")):
         entry = read_json(path)["problems"].get(problem)
         if entry is None or "failed" in entry:
@@ -431,8 +436,10 @@ def _row(parameter: Any) -> list[str]:
 def draw(name: str, seconds: float | None) -> Path:
     """Train a family as `lcpinn train` does, and draw the picture that such a run leaves.
 
-    Of a family on a shape, the solution at several settings: the shape is the knob.
+    Of a family on a shape, the solution at several settings: the shape is the knob. Those of the
+    public benchmark have pictures of their own.
     """
+    from benchmarks.pinnacle.pictures import PICTURES, few_colours
     from lcpinn.plot import overview
     from lcpinn.plot import solution as over_settings
 
@@ -445,7 +452,11 @@ def draw(name: str, seconds: float | None) -> Path:
         solution = lc.train(family, made, seed=0, out=out, overwrite=True, report=False)
     path = DOCS / "pictures" / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, small_png(figure(solution)))
+    if name in OF_PINNACLE:
+        drawn = few_colours(PICTURES[problem_of(BUILT_IN[name])](solution))
+    else:
+        drawn = small_png(figure(solution))
+    write_atomically(path, drawn)
     return path
 
 
