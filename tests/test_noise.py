@@ -58,7 +58,11 @@ def test_few_observations_tell_nothing():
 
 
 def test_a_coefficient_from_noisy_values_gets_a_small_network_of_slow_units():
-    widths = lambda family: lc.protocol.fast(family.unweighted(), steps=1).network.widths
+    def widths(family):
+        network = lc.protocol.fast(family.unweighted(), steps=1).network
+        assert isinstance(network, lc.network.MLP)
+        return network.widths
+
     assert widths(Conductor(0.1)) == WIDTHS
     assert widths(Conductor(0.0)) != WIDTHS
     # Where all outputs are observed nothing has to be found from derivatives of noise.

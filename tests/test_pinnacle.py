@@ -231,7 +231,7 @@ def test_the_smoothed_distance_has_the_sign_of_the_medium():
         (column + 0.5) / 256, (row + 0.5) / 256
     )
     assert np.mean((np.asarray(distances) > 0) == signs[row, column]) > 0.97
-    assert medium.at_point(np.ones_like(values), 0.0, 1.0) == pytest.approx(1.0)
+    assert medium.at_point(np.ones_like(values), jnp.zeros(()), jnp.ones(())) == pytest.approx(1.0)
 
 
 # -- Metric, command, table ------------------------------------------------------------------------

@@ -17,8 +17,8 @@ def signed_distance(high: np.ndarray) -> np.ndarray:
     The distance from the other medium's nearest cell, smoothed: islands of a few cells vanish.
     """
     size = len(high)
-    distance = distance_transform_edt(high) - distance_transform_edt(~high)
-    smooth = gaussian_filter(np.asarray(distance) / size, SMOOTH, mode="nearest")
+    inside, outside = (np.asarray(distance_transform_edt(part)) for part in (high, ~high))
+    smooth = gaussian_filter((inside - outside) / size, SMOOTH, mode="nearest")
     nodes = np.arange(-1, INTERVALS + 2) * (size // INTERVALS)
     nearest = np.clip(nodes, 0, size - 1)
     return smooth[np.ix_(nearest, nearest)]

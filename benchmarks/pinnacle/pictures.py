@@ -41,17 +41,17 @@ def cavity(solution: lc.Solution) -> Figure:
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     grid = np.linspace(0, 1, 101)
     x, y = np.meshgrid(grid, grid)
-    axes = figure.subplots(1, 3)
+    axes, images = figure.subplots(1, 3), []
     for axis, a in zip(axes, (low, (low * high) ** 0.5, high), strict=True):
         flow = solution(x=x, y=y, a=a)
         speed = np.hypot(flow["u"], flow["v"]) / (a / 4)
         # Flat bands: a shaded surface of this size takes more than a megabyte.
-        image = axis.contourf(x, y, speed, np.linspace(0, 1, 21), extend="max")
+        images.append(axis.contourf(x, y, speed, np.linspace(0, 1, 21), extend="max"))
         axis.streamplot(grid, grid, flow["u"], flow["v"], color="w", linewidth=0.5, density=1.2,
                         arrowsize=0.6)  # fmt: skip
         axis.set_title(f"a = {a:.3g} (Reynolds number {25 * a:.0f})", fontsize=9)
         axis.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
-    figure.colorbar(image, ax=list(axes), shrink=0.8, label="speed / largest of the lid",
+    figure.colorbar(images[-1], ax=list(axes), shrink=0.8, label="speed / largest of the lid",
                     ticks=np.linspace(0, 1, 6))  # fmt: skip
     return figure
 

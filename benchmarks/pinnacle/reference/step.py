@@ -219,7 +219,7 @@ class _System:
                 )
             residuals.append(residual)
             slopes.append(slope)
-        return np.concatenate(residuals), block_array([[slope] for slope in slopes], format="csr")
+        return np.concatenate(residuals), csr_array(block_array([[slope] for slope in slopes]))
 
     def on_grids(self, z: np.ndarray) -> dict[str, np.ndarray]:
         fields = {}

@@ -25,7 +25,7 @@ from lcpinn.protocol.choice import Choice
 from lcpinn.threads import blas_threads
 
 FEW = 64  # observations that say nothing about their noise
-SHARES, MOST = (1 / 16, 1 / 8, 1 / 4), 192  # units of the fits, of the observations; and at most
+SHARES, MOST = (1 / 16, 1 / 8, 1 / 4), 384  # units of the fits, of the observations; and at most
 SCALES = (1.0, 3.0, 9.0)  # how fast the units are
 DRAWS = 2
 WIDTHS, SLOW = (20, 20), 1.0  # of the network for noisy observations, and its frequency scale
