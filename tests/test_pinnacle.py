@@ -1,5 +1,6 @@
 """PINNacle's problems: pages, references against equations and published files, and the command."""
 
+import io
 import json
 from typing import Any, cast
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import lcpinn as lc
 from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
@@ -354,7 +356,9 @@ def test_a_picture_has_three_settings(name):
     figure = pictures.PICTURES[name](cast(Any, Picture(PROBLEMS[name].family())))
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert len(set(titles)) == 3
-    assert 2000 < len(pictures.few_colours(figure, dpi=30)) < 100_000
+    image = Image.open(io.BytesIO(pictures.few_colours(figure, dpi=30)))
+    assert image.size == tuple(round(30 * inches) for inches in figure.get_size_inches())
+    assert 16 < len(image.getcolors() or ()) <= 64
 
 
 class Plain(lc.Family):
