@@ -28,9 +28,10 @@ import typer
 import lcpinn as lc
 from benchmarks import readme, scaling
 from benchmarks.chaos import table as chaos_table
+from benchmarks.pinnacle.registry import PROBLEMS
 from benchmarks.shapes.training import factor
 from lcpinn.cli import app
-from lcpinn.families import BUILT_IN, FAMILIES, ON_SHAPES
+from lcpinn.families import BUILT_IN, FAMILIES, OF_PINNACLE, ON_SHAPES
 from lcpinn.family import Family
 from lcpinn.files import read_json, write_atomically
 from lcpinn.spec import short
@@ -59,6 +60,10 @@ def pages() -> dict[Path, Callable[[str], str]]:
     for name, make in ON_SHAPES.items():
         made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name, make=make: between(
             between(text, "facts", facts(make())), "results", results_on_shape(name)
+        )
+    for name, make in OF_PINNACLE.items():
+        made[DOCS / "gallery" / f"{name}.md"] = lambda text, name=name, make=make: between(
+            between(text, "facts", facts(make())), "results", results_of_pinnacle(make)
         )
     return made
 
@@ -169,6 +174,31 @@ def results_on_shape(name: str) -> str:
         ])  # fmt: skip
     nothing = "_No results yet: `python -m benchmarks.shapes --out results/shapes-cpu.json`._"
     return table(head, rows, numbers=4) if rows else nothing
+
+
+def problem_of(make: Callable[[], Family]) -> str:
+    """The name under which the public benchmark has this family."""
+    kind = type(make())
+    return next(name for name, one in PROBLEMS.items() if isinstance(one.family(), kind))
+
+
+def results_of_pinnacle(make: Callable[[], Family]) -> str:
+    """Errors of the benchmark's problem that is this family, output by output, on every machine."""
+    problem, outputs = problem_of(make), make().outputs
+    rows = []
+    for path in sorted((ROOT / "results").glob("pinnacle-*.json")):
+        entry = read_json(path)["problems"].get(problem)
+        if entry is None or "failed" in entry:
+            continue
+        for value in entry["values"]:
+            at = ", ".join(f"{name} = {short(v)}" for name, v in value["at"].items())
+            errors = [value["error"], *(value["outputs"][name] for name in outputs)]
+            stamp = f"{entry['stamp']['device']}, {entry['seconds']:g} s"
+            rows.append([f"{stamp} ({entry['stamp']['date'][:10]})", at])
+            rows[-1] += [readme._error(error) for error in errors]
+    head = ["", "at", "all outputs", *(f"`{name}`" for name in outputs)]
+    nothing = f"_No results yet: `python -m benchmarks.pinnacle --problems {problem}`._"
+    return table(head, rows, numbers=len(head) - 2) if rows else nothing
 
 
 def _measured(result: dict[str, Any], over_lambda: bool) -> list[str]:
@@ -406,8 +436,10 @@ def _row(parameter: Any) -> list[str]:
 def draw(name: str, seconds: float | None) -> Path:
     """Train a family as `lcpinn train` does, and draw the picture that such a run leaves.
 
-    Of a family on a shape, the solution at several settings: the shape is the knob.
+    Of a family on a shape, the solution at several settings: the shape is the knob. Those of the
+    public benchmark have pictures of their own.
     """
+    from benchmarks.pinnacle.pictures import PICTURES, few_colours
     from lcpinn.plot import overview
     from lcpinn.plot import solution as over_settings
 
@@ -420,7 +452,11 @@ def draw(name: str, seconds: float | None) -> Path:
         solution = lc.train(family, made, seed=0, out=out, overwrite=True, report=False)
     path = DOCS / "pictures" / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, small_png(figure(solution)))
+    if name in OF_PINNACLE:
+        drawn = few_colours(PICTURES[problem_of(BUILT_IN[name])](solution))
+    else:
+        drawn = small_png(figure(solution))
+    write_atomically(path, drawn)
     return path
 
 

@@ -26,7 +26,7 @@ from benchmarks.zoo import ZOO
 from lcpinn.families import FAMILIES
 from lcpinn.files import write_json
 from lcpinn.protocol.sizes import size_of
-from lcpinn.protocol.trial import can_be_tried, scales_beside, tried, worst_residuals
+from lcpinn.protocol.trial import can_be_tried, residuals_by_scale, tried
 
 KNOWN: dict[str, Callable[[], lc.Family]] = {**FAMILIES, **ZOO, **ON_SHAPES}
 
@@ -63,9 +63,7 @@ def measured(family: lc.Family) -> dict[str, Any]:
     begun = time.perf_counter()
     taken = tried(family, network).frequency_scale
     seconds = time.perf_counter() - begun
-    scales = scales_beside(table)
-    residuals = [float(r) for r in worst_residuals(family, network, scales)]
-    pairs = [list(pair) for pair in zip(scales, residuals, strict=True)]
+    pairs = [list(pair) for pair in residuals_by_scale(family, network).items()]
     return {"table": table, "taken": taken, "residuals": pairs, "seconds": seconds}
 
 

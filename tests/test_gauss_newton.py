@@ -444,6 +444,21 @@ def test_jacobian_of_the_rows(family, weighting):
         np.testing.assert_allclose(jacobian[:, i], column, atol=1e-7 * (1 + np.abs(column).max()))
 
 
+def test_fixed_weights_are_not_divided_out_again():
+    family = Oscillator()
+    problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
+    batch = fixed(family, Sampling(6, 4, 1, "collocation"), jnp.float64)
+    params = jax.jit(problem.init)(jax.random.PRNGKey(0))
+
+    def rows(weighting):
+        scales = row_scales(problem, weighting, params, batch)
+        return weighted_rows(problem, weighting, params, batch, equilibrating(problem, scales))
+
+    even, heavy = rows(Fixed({})), rows(Fixed(dict.fromkeys(family.terms, 9.0)))
+    np.testing.assert_allclose(heavy, 3 * even, rtol=1e-12)
+    assert np.max(np.abs(even)) > 0
+
+
 def test_weights_that_are_learnt_are_refused():
     problem = Problem(Oscillator(), MLP((4, 4), "sine", FiLM(0, 2)), jnp.float64)
     small = Sampling(8, 4, 1, "collocation")

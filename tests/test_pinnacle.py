@@ -1,5 +1,6 @@
 """PINNacle's problems: pages, references against equations and published files, and the command."""
 
+import io
 import json
 from typing import Any, cast
 
@@ -7,17 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import lcpinn as lc
-from benchmarks.pinnacle import __main__, metric, pictures, table, training
+from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
-from benchmarks.pinnacle.reference import cavity, cut_cells, evolution, finite_volume, holes
+from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes, step
 from benchmarks.pinnacle.reference.exponential import integrate
 from benchmarks.pinnacle.reference.hyperbola import contour
 from benchmarks.pinnacle.registry import LEFT_OUT, PROBLEMS, VISCOSITY, published_rows
 from lcpinn.jet import expand
-from lcpinn.reference import cole_hopf
+from lcpinn.reference import cavity, cole_hopf
 
 PUBLISHED = """
 Burgers 1d-C, Burgers 2d-C, Poisson 2d-C, Poisson 2d-CG, Poisson 3d-CG, Poisson 2d-MS, Heat 2d-VC,
@@ -156,9 +158,9 @@ def test_exponential_steps_are_of_fourth_order():
     exact = lambda t: 1 / (1 + np.exp(-t))  # u' = u - u²
     nonlinear = lambda t, u: -(u**2)
     errors = []
-    for step in (0.1, 0.05):
+    for size in (0.1, 0.05):
         times = np.array([0.0, 2.0])
-        states = integrate(np.array([1.0]), nonlinear, np.array([0.5]), times, step)
+        states = integrate(np.array([1.0]), nonlinear, np.array([0.5]), times, size)
         errors.append(abs(states[-1, 0] - exact(2.0)))
     assert errors[0] < 1e-5
     assert 12 < errors[0] / errors[1] < 20
@@ -195,6 +197,43 @@ def test_what_flows_into_the_block_is_lost_in_it():
     kept = volume * (volume > cut_cells.SMALLEST)
     lost = np.sum(kept * np.where(z < 0.5, 64.0, 100.0) * u)
     assert lost == pytest.approx(np.sum(kept * cut_cells.source(x, y, z)), rel=1e-6)
+
+
+def test_the_flow_over_a_step_keeps_its_mass_and_meets_its_conditions():
+    flow = step._flow(0.05, 8)
+    through = flow.u.sum(axis=1) / 8
+    np.testing.assert_allclose(through, through[0], rtol=1e-9)  # the inlet's 2/3, but for its sum
+    assert through[0] == pytest.approx(2 / 3, rel=1e-2)
+    rim = np.linspace(0, 2, 21)
+    u, v, p = flow(np.full(21, 4.0), rim)
+    np.testing.assert_allclose(np.stack([v, p]), 0, atol=1e-12)
+    u, v, p = flow(np.linspace(0.1, 1.85, 21), np.ones(21))  # up to the last face
+    np.testing.assert_allclose(np.stack([u, v]), 0, atol=1e-12)
+    assert np.ptp(flow(np.zeros(5), np.linspace(0.2, 0.8, 5))[2]) < 0.1 * np.max(p)
+
+
+@pytest.mark.slow
+def test_the_published_flow_over_a_step_has_another_outlet():
+    (x, y), published = load("ns_0_obstacle").points.T, load("ns_0_obstacle").values
+    coarse, fine = (np.stack(step._flow(0.01, num)(x, y), axis=-1) for num in (24, 48))
+    flow = np.stack(step.step(0.01)(x, y), axis=-1)
+    assert distance(2 * fine - coarse, flow) < 5e-3
+    assert distance(published, flow) > 6e-2
+    # Before the step velocities agree; at the outlet the file's pressure is not zero.
+    inlet, back = x < 1.5, (x == 4) & (y > 1.5)
+    assert distance(published[inlet, 0], flow[inlet, 0]) < 3e-3
+    assert published[back, 2].min() < -0.015
+
+
+def test_the_smoothed_distance_has_the_sign_of_the_medium():
+    signs = heat_conductivity_signs()
+    values, cells = medium.signed_distance(signs), np.arange(2, 256, 8)
+    row, column = (v.ravel() for v in np.meshgrid(cells, cells, indexing="ij"))
+    distances = jax.vmap(lambda x, y: medium.at_point(values, x, y))(
+        (column + 0.5) / 256, (row + 0.5) / 256
+    )
+    assert np.mean((np.asarray(distances) > 0) == signs[row, column]) > 0.97
+    assert medium.at_point(np.ones_like(values), jnp.zeros(()), jnp.ones(())) == pytest.approx(1.0)
 
 
 # -- Metric, command, table ------------------------------------------------------------------------
@@ -313,12 +352,13 @@ class Picture:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_has_three_settings(name, tmp_path):
+def test_a_picture_has_three_settings(name):
     figure = pictures.PICTURES[name](cast(Any, Picture(PROBLEMS[name].family())))
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert len(set(titles)) == 3
-    figure.savefig(tmp_path / "picture.png", dpi=30)
-    assert (tmp_path / "picture.png").stat().st_size > 2000
+    image = Image.open(io.BytesIO(pictures.few_colours(figure, dpi=30)))
+    assert image.size == tuple(round(30 * inches) for inches in figure.get_size_inches())
+    assert 16 < len(image.getcolors() or ()) <= 64
 
 
 class Plain(lc.Family):

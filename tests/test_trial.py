@@ -12,7 +12,7 @@ from benchmarks import trial as benchmark
 from lcpinn.families import Helmholtz
 from lcpinn.network import MLP
 from lcpinn.optimiser.clock import Clock
-from lcpinn.protocol.trial import tried, worst_residuals
+from lcpinn.protocol.trial import FASTEST, residuals_by_scale, tried, worst_residuals
 from lcpinn.spec import to_plain
 
 NETWORK = MLP((8, 8), "sine", frequency_scale=5.0)
@@ -43,7 +43,24 @@ class Ripple(Saddle):
 
 def test_a_slow_solution_gets_slow_units_and_a_fast_one_faster_units():
     assert tried(Saddle(), NETWORK).frequency_scale <= 2.0
-    assert tried(Ripple(), replace(NETWORK, frequency_scale=1.0)).frequency_scale == 2.0
+    assert tried(Ripple(), replace(NETWORK, frequency_scale=1.0)).frequency_scale == 4.0
+
+
+class Ripples(Saddle):
+    """Waves so short that twice the given scale is not enough."""
+
+    @lc.on()
+    def sides(self, u, x, y, a):
+        return u - jnp.sin(8 * a * x) * jnp.sinh(8 * a * y) / jnp.sinh(8 * a)
+
+
+def test_scales_are_doubled_while_that_helps():
+    given = replace(NETWORK, frequency_scale=1.5)
+    residuals = residuals_by_scale(Ripples(), given)
+    assert set(residuals) == {1.0, 1.5, 2.0, 3.0, 6.0, FASTEST * 1.5}
+    assert tried(Ripples(), given).frequency_scale == FASTEST * 1.5
+    # A slow solution has its best scale below: nothing beyond twice the given one is tried.
+    assert set(residuals_by_scale(Saddle(), given)) == {1.0, 1.5, 2.0, 3.0}
 
 
 def test_nothing_changes_where_the_given_scale_does_as_well():

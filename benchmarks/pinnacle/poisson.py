@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 import jax.numpy as jnp
 import numpy as np
 
 import lcpinn as lc
+from benchmarks.pinnacle.inversion import inverted
 from benchmarks.pinnacle.reference import cut_cells, holes
 from benchmarks.pinnacle.reference.holes import OFFSET
 
@@ -78,26 +82,30 @@ class Screened2d(lc.Family):
         return holes.screened(x, y, k)
 
 
+BALLS = ((0.4, 0.3, 0.6, 0.2), (0.6, 0.7, 0.6, 0.2), (0.2, 0.8, 0.7, 0.1), (0.6, 0.2, 0.3, 0.1))
+
+
 class Block3d(lc.Family):
     """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
 
     Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
-    along y and two and a half along z; the network sees y and z in units of them.
+    along y and two and a half along z; the network sees these, a function whose second derivative
+    jumps with k, and the coordinates inverted in each ball.
     """
 
     cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
-    balls = (
-        lc.Ball(x=0.4, y=0.3, z=0.6, radius=0.2)
-        | lc.Ball(x=0.6, y=0.7, z=0.6, radius=0.2)
-        | lc.Ball(x=0.2, y=0.8, z=0.7, radius=0.1)
-        | lc.Ball(x=0.6, y=0.2, z=0.3, radius=0.1)
-    )
+    balls = reduce(or_, (lc.Ball(x=x, y=y, z=z, radius=r) for x, y, z, r in BALLS))
     domain = cube - balls
     parameters = lc.Uniform(k=(4.0, 10.0))
     evaluation = lc.Evaluation({"x": 17, "y": 41, "z": 21}, {"k": (8.0,)}, dense=1)
 
     def features(self, x, y, z):
-        return 2 * x - 1, 5 * (2 * y - 1), 2.5 * (2 * z - 1)
+        height = 2 * z - 1
+        turns = 10 * jnp.pi * y, 5 * jnp.pi * z
+        waves = [0.5 * wave(turn) for turn in turns for wave in (jnp.sin, jnp.cos)]
+        seen = 2 * x - 1, 2 * y - 1, height, height * jnp.abs(height), *waves
+        # Half of it: what varies fast is in the waves already, and slow units suffice.
+        return tuple(0.5 * value for value in (*seen, *inverted((x, y, z), BALLS)))
 
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):

@@ -39,14 +39,14 @@ def enable_cache() -> Path | None:
     return directory
 
 
-def compiler_options(*, once: bool = False) -> dict[str, Any] | None:
+def compiler_options(*, once: bool = False, host: bool = False) -> dict[str, Any] | None:
     """How XLA is to compile where its defaults take longer than they save.
 
     On a CPU by the older of its two code generators: in half of the time, to programs as fast; and
     what runs `once`, for moments, without optimising it. On an accelerator without trying out
-    matrix products.
+    matrix products; with `host` the program is for the CPU beside it.
     """
-    if jax.default_backend() != "cpu":
+    if jax.default_backend() != "cpu" and not host:
         return {"xla_gpu_autotune_level": 0}
     # Later versions have the newer generator alone.
     older = jaxlib.version.__version_info__ < (0, 11)

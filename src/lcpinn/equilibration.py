@@ -23,6 +23,7 @@ from lcpinn.network.film import chebyshev
 from lcpinn.network.mlp import Params
 from lcpinn.rows import Problem, Scale, num_components, place_jacobian
 from lcpinn.sampling import Batch, Points
+from lcpinn.weighting.fixed import Fixed
 
 # For each term, coefficients of log |d row / d params|² in the features of lambda.
 RowScales = dict[str, Float[Array, " features"]]
@@ -43,7 +44,11 @@ def equilibrating(problem: Problem, scales: RowScales) -> Scale:
 
 
 def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -> RowScales:
-    """The fit for every term, on the rows of a batch, at these network parameters."""
+    """The fit for every term, on the rows of a batch, at these network parameters.
+
+    Weights that the protocol fixes are meant: they are left out here, or they would be divided out.
+    """
+    weighting = Fixed({}) if isinstance(weighting, Fixed) else weighting
     theta, unravel = ravel_pytree(params)
     family = problem.family
     unscaled = {

@@ -10,6 +10,7 @@ from lcpinn.families.burgers import Burgers
 from lcpinn.families.cylinder import Cylinder
 from lcpinn.families.four_holes import FourHoles
 from lcpinn.families.helmholtz import Helmholtz
+from lcpinn.families.lid_driven_cavity import LidDrivenCavity
 from lcpinn.families.pipes import Pipes
 from lcpinn.families.schrodinger import Schrodinger
 from lcpinn.family import Family
@@ -30,7 +31,10 @@ ON_SHAPES: dict[str, Callable[[], Family]] = {
     "four-holes": FourHoles,
 }
 
-BUILT_IN = {**FAMILIES, **ON_SHAPES}
+# Of the field's own benchmark (benchmarks/pinnacle).
+OF_PINNACLE: dict[str, Callable[[], Family]] = {"lid-driven-cavity": LidDrivenCavity}
+
+BUILT_IN = {**FAMILIES, **ON_SHAPES, **OF_PINNACLE}
 
 
 @cache
@@ -42,12 +46,14 @@ def built(name: str) -> Family:
 __all__ = [
     "BUILT_IN",
     "FAMILIES",
+    "OF_PINNACLE",
     "ON_SHAPES",
     "BuckleyLeverett",
     "Burgers",
     "Cylinder",
     "FourHoles",
     "Helmholtz",
+    "LidDrivenCavity",
     "Pipes",
     "Schrodinger",
     "built",

@@ -9,6 +9,7 @@ from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
 from lcpinn.protocol.choice import Choice, chosen
+from lcpinn.protocol.noise import restrained
 from lcpinn.protocol.sizes import size_of
 from lcpinn.protocol.trial import can_be_tried, tried
 from lcpinn.protocol.value import Protocol
@@ -41,7 +42,8 @@ def fast(
     Sizes follow from the number of inputs, from whether the equation is linear, and from the kind
     of device; how fast units oscillate, in linear equations of three inputs and more, from a trial
     that counts as training (lcpinn.protocol.trial). Where the domain has holes the network sees
-    them (lcpinn.shape.holes).
+    them (lcpinn.shape.holes). Where an output is to be found from noisy observations of others the
+    network is small, so that it cannot follow the noise (lcpinn.protocol.noise).
 
     A start goes on until nothing is gained, further starts follow until `seconds` (50 by default)
     are over, compilation included, and the lowest held-out loss wins. With `steps` a start ends
@@ -58,7 +60,7 @@ def fast(
     family = family.at(**setting)
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
-    choice = chosen(family, size_of(family), tolerance, seconds)
+    choice = restrained(family, chosen(family, size_of(family), tolerance, seconds))
     network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
     if network.activation == "sine" and can_be_tried(family):
         began = time.perf_counter()

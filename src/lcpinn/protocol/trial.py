@@ -9,7 +9,8 @@ few settings, says how well units of that scale can do; training starts from the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Float
 
+from lcpinn.compilation import compiler_options
 from lcpinn.family import Family
 from lcpinn.network import MLP, FiLM
 from lcpinn.own_solutions import spread_settings
@@ -30,6 +32,7 @@ from lcpinn.threads import blas_threads
 UNITS, INTERIOR, FACES = 150, 500, 150
 SETTINGS = 3
 SLOW = (1.0, 2.0)  # scales that are tried beside the given one and twice that
+FASTEST = 8.0  # of the given scale: as far as scales are doubled while that helps
 CLEAR = 3.0  # by what factor the residual has to be smaller for another scale to be taken
 CUTOFF = 1e-13  # pivots that count, of the largest
 
@@ -49,34 +52,57 @@ def can_be_tried(family: Family) -> bool:
 
 def tried(family: Family, network: MLP) -> MLP:
     """The network with the frequency scale that does best on a linear equation."""
-    scales = scales_beside(network.frequency_scale)
-    worst = worst_residuals(family, network, scales)
-    best = int(np.nanargmin(worst)) if np.isfinite(worst).any() else 0
-    clear = not worst[0] <= CLEAR * worst[best]
-    return replace(network, frequency_scale=scales[best]) if clear else network
+    given = network.frequency_scale
+    worst = residuals_by_scale(family, network)
+    finite = {scale: value for scale, value in worst.items() if np.isfinite(value)}
+    best = min(finite, key=lambda scale: finite[scale], default=given)
+    clear = not worst[given] <= CLEAR * worst[best]
+    return replace(network, frequency_scale=best) if clear else network
 
 
-def scales_beside(given: float) -> list[float]:
-    """The given scale first, then those that are tried beside it."""
-    return list(dict.fromkeys([given, *SLOW, 2 * given]))
+def residuals_by_scale(family: Family, network: MLP) -> dict[float, float]:
+    """The largest relative residual over a few settings, for as many scales as it takes.
+
+    The given scale, SLOW ones and twice the given; the fastest of them is doubled for as long as
+    that is better than all before.
+    """
+    given = network.frequency_scale
+    with _residual_of_scale(family, network) as residual:
+        worst = {scale: residual(scale) for scale in dict.fromkeys((given, *SLOW, 2 * given))}
+        scale = max(worst)
+        while worst[scale] == min(worst.values()) and 2 * scale <= FASTEST * given:
+            scale = 2 * scale
+            worst[scale] = residual(scale)
+    return worst
 
 
 def worst_residuals(family: Family, network: MLP, scales: Sequence[float]) -> np.ndarray:
-    """For each scale the largest relative residual over a few settings, on points not fitted."""
+    """The same for given scales."""
+    with _residual_of_scale(family, network) as residual:
+        return np.array([residual(scale) for scale in scales])
+
+
+@contextmanager
+def _residual_of_scale(family: Family, network: MLP) -> Iterator[Callable[[float], float]]:
+    """A function from a scale to its largest residual over the settings, on points not fitted."""
     flat = FiLM(hidden=0, degree=1)  # as drawn it leaves a network alone: no lambda in it
     units = replace(network, widths=(UNITS,), readout=0, parameters=flat)
-    with double(), jax.default_device(_host()):
+    host = _host()
+    options = compiler_options(once=True, host=host is not None)
+    with double(), jax.default_device(host), blas_threads(1):
         problem = Problem(family, units, np.float64)
-        affine = _affine_rows(problem)
+        affine = _affine_rows(problem, options)
         pairs = [
             [_points(family, lam, seed) for seed in (1, 77)]
             for lam in spread_settings(family.parameters, SETTINGS)
         ]
         params = jax.jit(problem.init)(jax.random.PRNGKey(0))
-        drawn = [_with_scale(params, scale / units.frequency_scale) for scale in scales]
-        with blas_threads(1):
-            worst = [max(_residual(affine, one, *pair) for pair in pairs) for one in drawn]
-    return np.array(worst)
+
+        def residual(scale: float) -> float:
+            drawn = _with_scale(params, scale / units.frequency_scale)
+            return max(_residual(affine, drawn, *pair) for pair in pairs)
+
+        yield residual
 
 
 def _host() -> Any:
@@ -100,7 +126,7 @@ def _with_scale(params: Params, factor: float) -> Params:
     return params | {"layers": [first | {"w": factor * first["w"]}, *rest]}
 
 
-def _affine_rows(problem: Problem) -> Affine:
+def _affine_rows(problem: Problem, options: dict[str, Any] | None) -> Affine:
     """Rows as a function of the output weights, which a linear equation makes affine: (b, A)."""
 
     def rows(params: Params, batch: Batch, weights: Array) -> dict[str, Array]:
@@ -116,7 +142,7 @@ def _affine_rows(problem: Problem) -> Affine:
         columns = jax.vmap(lambda unit: rows(params, batch, unit))(units)
         return constant, {name: (columns[name] - constant[name]).T for name in constant}
 
-    traced = jax.jit(affine)
+    traced = jax.jit(affine, compiler_options=options)
     return lambda params, batch: jax.device_get(traced(params, batch))
 
 

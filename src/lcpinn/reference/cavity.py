@@ -21,6 +21,7 @@ from lcpinn.cache import cached
 from lcpinn.threads import blas_threads
 
 VISCOSITY = 0.01
+CORNER = 1e-12  # square of the distance from a corner below which its logarithm is cut off
 # Functions along each coordinate, up to an amplitude of the lid: layers along walls get thinner.
 SIZES = {4.0: 24, 8.0: 30, 16.0: 36, np.inf: 42}
 VERSION = 3
@@ -56,7 +57,7 @@ def cavity(a: float) -> Flow:
 @lru_cache(maxsize=16)
 def _cavity(a: float, size: int | None = None) -> Flow:
     size = size or next(size for most, size in SIZES.items() if a <= most)
-    arrays = cached("pinnacle-cavity", VERSION, {"a": a, "size": size}, lambda: _solve(a, size))
+    arrays = cached("lid-driven-cavity", VERSION, {"a": a, "size": size}, lambda: _solve(a, size))
     return Flow(arrays["stream"], arrays["pressure"], a)
 
 
@@ -71,7 +72,7 @@ def _local(x: np.ndarray, y: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndar
         # The corner's coordinates run along x (or against it, on the right) and against y.
         sign = (-1) ** name.count("y")
         total[name] = sign * (left[name] + (-1) ** name.count("x") * right[name])
-    squares = [np.maximum(s**2 + (1 - y) ** 2, 1e-300) for s in (x, 1 - x)]
+    squares = [np.maximum(s**2 + (1 - y) ** 2, CORNER) for s in (x, 1 - x)]
     pressure = VISCOSITY * (np.log(squares[0]) - np.log(squares[1]))
     return total, pressure
 
