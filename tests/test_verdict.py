@@ -93,6 +93,34 @@ def test_nothing_can_be_said_where_one_is_not_known():
     assert from_estimates(estimates(np.nan), 1e-6).error is None
 
 
+def test_a_single_good_setting_proves_nothing_about_the_others():
+    verdict = from_estimates(estimates(1e-8), 1e-6, few=5)
+    assert verdict.solved is None
+    assert (verdict.error, verdict.settings) == (1e-8, 1)
+    assert "1 of at least 5 settings were judged" in verdict.reason
+    assert from_estimates(estimates(1e-5), 1e-6, few=5).solved is False
+    assert from_estimates(estimates(1e-8), 1e-6).solved is True
+
+
+def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
+    """A slow first estimate would leave no seconds for the others."""
+    asked, clock = [], itertools.count()
+    judge = Judge.__new__(Judge)
+    family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
+    judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
+    judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
+
+    def estimator(params, lam, shots, *, fronts, seconds):
+        asked.append(seconds)
+        return Estimate(1e-8, "")
+
+    judge._estimator = estimator
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    assert len(judge({}, num=5, seconds=10.0)) == 5
+    remaining = [29.0, 27.0, 25.0, 23.0, 21.0]  # of three times ten seconds, by a clock that ticks
+    assert asked == [r / 2 for r in remaining[:4]] + remaining[4:]
+
+
 def test_the_worst_is_unknown_if_one_is():
     assert worst(estimates(1.0, 3.0, 2.0)).error == 3.0
     assert worst(estimates(1.0, np.nan, 2.0)).reason == "a front"

@@ -31,7 +31,7 @@ TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
 SHARE = 0.1  # of the training's time, for estimates
 OVERDUE = 3.0  # times what estimates may take, after which even a few of them are too many
 LEAST = 4.0  # seconds for the last ones, where training took as long
-FEW, MANY = 3, 65  # settings that are judged: at least (5 with one coefficient), and at most
+FEW, MANY = 3, 65  # settings: without as many (5 with one coefficient) no verdict; at most
 NAMED = 3  # settings that are listed one by one
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
 
@@ -121,7 +121,7 @@ class Judge:
         self.problem, self._estimator = problem, of_network(problem)
         family = problem.family
         self._draws = None if family.weights is None else family.weights.sobol(8, seed=0)
-        self.few = 5 if len(family.parameters.free) == 1 else FEW
+        self.few = {0: 1, 1: 5}.get(len(family.parameters.free), FEW)
         self.seconds = 0.0  # spent until now
         self._suspects: list[np.ndarray] = []  # where errors were largest: looked at first
 
@@ -136,7 +136,8 @@ class Judge:
         draws: np.ndarray | None = None,
     ) -> list[Estimate]:
         """Estimates at `num` settings, less when the seconds are over: but a few in any case,
-        unless those take several times as long. None of them should take more than `each`.
+        unless those take several times as long. None of them should take more than `each`, nor,
+        until there are a few, more than half of what is left for all.
 
         The first that cannot be estimated ends it: nothing can be said from there on.
         """
@@ -146,7 +147,9 @@ class Judge:
         prior = self.problem.family.parameters
         sequence = itertools.chain(self._suspects, self._doubtful(params), settings_of(prior))
         for lam in itertools.islice(sequence, num or self.few):
-            allowed = min(each, max(OVERDUE * seconds - (time.perf_counter() - began), 0.0))
+            remaining = max(OVERDUE * seconds - (time.perf_counter() - began), 0.0)
+            last = len(estimates) >= self.few - 1
+            allowed = min(each, remaining if last else remaining / 2)
             estimate = self._estimator(params, lam, shots, fronts=fronts, seconds=allowed)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if not math.isfinite(estimate.error):
@@ -192,16 +195,20 @@ def judge(
     """
     fronts = tolerance is not None or seconds >= PATIENT
     allowed = max(SHARE * seconds, min(seconds, LEAST), 1.0)
-    estimates = Judge(problem)(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws)
-    verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance)
+    ask = Judge(problem)
+    estimates = ask(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws)
+    verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance, ask.few)
     if verdict.solved is None and held_out is not None and start is not None:
         fall = residual_fall(problem, start(), params, held_out)
         return replace(verdict, reason=f"{verdict.reason}; {fall}")
     return verdict
 
 
-def from_estimates(estimates: list[Estimate], tolerance: float) -> Verdict:
-    """Solved if every estimate is within the tolerance; not if one is above; else who knows."""
+def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) -> Verdict:
+    """Solved if every estimate is within the tolerance; not if one is above; else who knows.
+
+    Fewer than a few that are all within it prove nothing about the others.
+    """
     known = [e for e in estimates if math.isfinite(e.error)]
     unknown = [e for e in estimates if not math.isfinite(e.error)]
     largest = max(known, key=lambda e: e.error, default=None)
@@ -216,6 +223,13 @@ def from_estimates(estimates: list[Estimate], tolerance: float) -> Verdict:
         error, at = (None, None) if largest is None else (largest.error, largest.at)
         return Verdict(None, error, at, tolerance, reason, num)
     assert largest is not None
+    if num < few:
+        reason = (
+            f"estimates take long here, and {num} of at least {few} settings were judged (the "
+            f"largest error is {largest.error:.1e}{_where(largest.at)}): `lcpinn certify` takes "
+            "the time that it needs"
+        )
+        return Verdict(None, largest.error, largest.at, tolerance, reason, num)
     settings = f"{num} settings, " if num > 1 else ""
     reason = f"the largest estimated error is {largest.error:.1e}{_where(largest.at)}"
     reason += f" ({settings}tolerance {tolerance:.0e})"
