@@ -16,7 +16,7 @@ from lcpinn.explorer.program import of_solution
 from lcpinn.files import read_json
 from lcpinn.jet import Orders, Series
 from lcpinn.network.interpolant import chebyshev, fourier
-from lcpinn.optimiser.interpolation import stagnates, trimmed
+from lcpinn.spectral.interpolation import stagnates, trimmed
 from lcpinn.precision import double
 from lcpinn.protocol.interpolation import is_better_interpolated
 from lcpinn.spectral.basis import Axis

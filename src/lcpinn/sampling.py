@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
 from lcpinn.domain import Box
@@ -280,7 +280,8 @@ def _collocation(
     faces, num = _faces(term, sampling)
     sets = [_joint(family, face, num, seed + i) for i, face in enumerate(faces)]
     points, parameters, weights = (np.concatenate(part) for part in zip(*sets, strict=True))
-    return _points(points[:, None], parameters, weights, dtype)
+    observed = None if term.faces else _targets(family, points, parameters)
+    return _points(points[:, None], parameters, weights, dtype, observed=observed)
 
 
 def _joint(
@@ -328,7 +329,15 @@ def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
     points = family.domain.random(first, num, dtype=dtype, parameters=parameters)
     if family.collocate is not None:
         points = _placed(family, points, parameters)
-    return _points(points[:, None], parameters, weights, dtype)
+    observed = _targets(family, points, parameters)
+    return _points(points[:, None], parameters, weights, dtype, observed=observed)
+
+
+def _targets(family: Family, points: ArrayLike, parameters: ArrayLike) -> Array | None:
+    """What outputs are compared with at interior points, (n, 1, targets), where they are."""
+    if family.value_targets is None:
+        return None
+    return family.value_targets(jnp.asarray(points), jnp.asarray(parameters))[:, None]
 
 
 def _placed(family: Family, points: np.ndarray | Array, parameters: np.ndarray | Array) -> Array:

@@ -1,0 +1,119 @@
+"""The page's own solutions between settings: an interpolant in the coefficients as a teacher.
+
+Where solutions at Chebyshev nodes of the coefficients have decayed to a tolerance
+(lcpinn.spectral.interpolation), the page is known at every setting, and a network can be fitted to
+it by regression: rows of values alone,
+
+    row = (u_network(x, λ) - u_interpolated(x, λ)) / rms(u_interpolated(·, λ)),
+
+whose sum of squares is the mean of the squared relative error itself. No differential operator
+stands between the rows and the error, and a step takes no derivatives along coordinates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.network.contract import Params
+from lcpinn.network.interpolant import Interpolant
+from lcpinn.rows import Problem
+from lcpinn.sampling import Points
+from lcpinn.spectral.interpolation import SMALL, Growth, begun, stagnates
+from lcpinn.spectral.linearisation import zeroth
+
+MOST_NODES = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+
+    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
+    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    """
+
+    family: Family
+    params: Params
+    log_sizes: np.ndarray
+    settings: np.ndarray
+    missing: float
+    enough: bool  # whether no more was asked for
+
+    @property
+    def _network(self) -> Interpolant:
+        domain = self.family.domain
+        return Interpolant(tuple(name in domain.periodic for name in domain.names))
+
+    @cached_property
+    def _problem(self) -> Problem:
+        return Problem(self.family.plain(), self._network, np.float64)
+
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
+        num = coordinates.shape[0]
+        nothing = jnp.zeros((num, 0))
+        points = Points(
+            coordinates[:, None], parameters, nothing, jnp.ones((num, 1)), nothing[:, None]
+        )
+        orders = zeroth(self.family.domain.dim)
+        return self._problem.outputs(self.params, points, orders)[0, :, 0]
+
+    def sizes(self, parameters: Array) -> Array:
+        """The root mean square (n, outputs) of every output at settings (n, p)."""
+        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
+        products = self._network.products(self.params, lam, np.float64)
+        return jnp.exp(products[:, 0] @ jnp.asarray(self.log_sizes))
+
+    def targets(self) -> Callable[[Array, Array], Array]:
+        """Of points and their settings: values and one over sizes, (n, 2 outputs)."""
+
+        @jax.jit
+        def observed(coordinates: Array, parameters: Array) -> Array:
+            size = self.sizes(parameters)
+            return jnp.concatenate([self(coordinates, parameters), 1 / size], axis=1)
+
+        return observed
+
+    def taught(self, family: Family) -> Family:
+        """Instead of the family's equations: its outputs compared with these solutions."""
+        return family.compared_with(self.targets())
+
+
+def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpolated:
+    """Solutions at ever more settings, until the polynomial between them misses less than a tenth
+    of the tolerance, nothing is gained any more, or the time is up.
+
+    An `LcpinnError` where a setting cannot be solved, or the time is too short for a first one.
+    """
+    began, growth = time.monotonic(), Growth(family, tolerance)
+    state = begun(family, {})
+    while int(state.step) < MOST_NODES and not stagnates(state.missing):
+        remaining = seconds - (time.monotonic() - began)
+        if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
+            break
+        state = growth.advanced(state, remaining)
+    grid = growth.grid
+    if grid is None:
+        solved = f"{int(state.step)} settings are solved in {seconds:.0f} s"
+        raise LcpinnError(f"{family.name}: {solved}, too few to interpolate")
+    values = growth.values(state.solutions[: len(grid.positions)])
+    size = np.sqrt(np.mean(values**2, axis=1))
+    size = np.maximum(size, SMALL * size.max(axis=0)) + np.finfo(float).tiny
+    return Interpolated(
+        family,
+        state.params,
+        grid.coefficients(np.log(size)),
+        growth.settings(grid),
+        float(state.missing[-1]),
+        bool(state.missing[-1] <= growth.enough(state)),
+    )
