@@ -26,9 +26,10 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Params
 from lcpinn.network.interpolant import Interpolant
+from lcpinn.own_solutions import known_solver
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
-from lcpinn.spectral.interpolation import SMALL, Growth, begun, stagnates
+from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, Growth, begun, stagnates
 from lcpinn.spectral.linearisation import zeroth
 
 MOST_NODES = 3000
@@ -95,7 +96,8 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
 
     An `LcpinnError` where a setting cannot be solved, or the time is too short for a first one.
     """
-    began, growth = time.monotonic(), Growth(family, tolerance)
+    began, solver = time.monotonic(), known_solver(family, max(SHARE * tolerance, ROUNDING))
+    growth = Growth(family, tolerance, solver)
     state = begun(family, {})
     while int(state.step) < MOST_NODES and not stagnates(state.missing):
         remaining = seconds - (time.monotonic() - began)

@@ -17,12 +17,13 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
-from lcpinn.protocol.sizes import Size, is_smooth
+from lcpinn.protocol.sizes import Size, is_smooth, size_of
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
-LOOK_SECONDS, MOST_SECONDS = 5.0, 30.0
+SHARE_BETWEEN = 0.3  # the same where all settings between them are to be known, too
+LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -33,7 +34,9 @@ class Choice:
     size: Size
     activation: str
     slopes: float | tuple[float, ...] = 0.0
+    carriers: tuple[tuple[float, ...], ...] = ()
     own_solutions: bool = False
+    between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
     solving_seconds: float = 0.0
     spent: float = 0.0  # seconds, on the choice itself
 
@@ -53,11 +56,23 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     guess = replace(guess, spent=time.perf_counter() - began)
     if solved.most:  # else the time is better spent on training
         guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
-    if not solved.layered:
-        return guess
-    # Layers: units that saturate, whose steepness goes with powers of the coefficients.
-    steep = replace(size, frequency_scale=STEEP)
-    return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
+    if solved.layered:
+        # Layers: units that saturate, whose steepness goes with powers of the coefficients.
+        steep = replace(size, frequency_scale=STEEP)
+        return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
+    if solved.most:
+        # Smooth, whatever the equation: sines, and frequencies that the solutions have.
+        size = size_of(family, smooth=True)
+        share = math.inf if seconds is None else SHARE_BETWEEN * seconds
+        guess = replace(
+            guess,
+            size=size,
+            activation="sine",
+            between=True,
+            carriers=solved.carriers(size.frequency_scale),
+            solving_seconds=min(share, MOST_SECONDS),
+        )
+    return replace(guess, spent=time.perf_counter() - began)
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

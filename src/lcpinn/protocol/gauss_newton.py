@@ -62,7 +62,7 @@ def fast(
         seconds = PATIENT
     choice = restrained(family, chosen(family, size_of(family), tolerance, seconds))
     network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
-    if network.activation == "sine" and can_be_tried(family):
+    if network.activation == "sine" and not choice.carriers and can_be_tried(family):
         began = time.perf_counter()
         network = tried(family, network)
         spent += time.perf_counter() - began
@@ -95,6 +95,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
         readout=1 if free > MANY else 0,
         holes=holes,
+        carriers=choice.carriers,
     )
 
 
@@ -120,7 +121,14 @@ def _optimiser(
     )
     if choice.own_solutions:
         rows = round(OWN_ROWS * size.interior / OWN_SETTINGS)
-        phase = OwnSolutions(phase, OWN_SETTINGS, rows, seconds=choice.solving_seconds)
+        phase = OwnSolutions(
+            phase,
+            OWN_SETTINGS,
+            rows,
+            seconds=choice.solving_seconds,
+            between=choice.between,
+            missing=tolerance or 1e-6,
+        )
     # Where the loss may rise, a start that gains nothing for a while is not stagnating.
     decrease = 1.2 if size.acceptance.monotone else 1.0
     if tolerance is None:

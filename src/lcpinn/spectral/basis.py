@@ -182,6 +182,16 @@ class TensorBasis:
             counts.append(min(num, int(np.max(np.flatnonzero(along > least), initial=0)) + 1 + FEW))
         return counts
 
+    def used(self, coefficients: np.ndarray) -> list[int]:
+        """Along each axis, how many functions an expansion (outputs, size) has more than rounding
+        of, and a few more."""
+        tensor = np.abs(coefficients.reshape(-1, *self.shape))
+        least, counts = UNUSED * tensor.max(), []
+        for i, num in enumerate(self.shape):
+            along = np.moveaxis(tensor, 1 + i, 0).reshape(num, -1).max(axis=1)
+            counts.append(min(num, int(np.max(np.flatnonzero(along > least), initial=0)) + 1 + FEW))
+        return counts
+
     def last(self, functions: np.ndarray) -> np.ndarray:
         """The last coefficients along any axis of several expansions: (k, f) of (o, size, f)."""
         num = functions.shape[2]

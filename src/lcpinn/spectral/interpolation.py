@@ -58,10 +58,10 @@ def begun(family: Family, params: Params) -> InterpolationState:
 class Growth:
     """What an interpolation does from one call to the next; all that it needs is in the state."""
 
-    def __init__(self, family: Family, tolerance: float):
+    def __init__(self, family: Family, tolerance: float, solver: FamilySolver | None = None):
         self.family, self.tolerance = family, tolerance
         self.grid: SparseGrid | None = None  # of the last polynomial
-        self._solver: FamilySolver | None = None
+        self._solver = solver
 
     def advanced(self, state: InterpolationState, seconds: float) -> InterpolationState:
         """Solve at further nodes for a while; once all are solved, say what is missing."""
