@@ -132,7 +132,8 @@ class Family(metaclass=_Built):
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None
     data: Data | None = None
-    value_targets: Callable[[Any, Any], Array] | None = None  # see `compared_with`
+    value_targets: Callable[[Any, Any], Array] | None = None  # these two: see `compared_with`
+    setting_quantiles: np.ndarray | None = None
     evaluation: Evaluation = Evaluation()
 
     settings: str = ""  # the constructor's arguments, in words
@@ -438,11 +439,15 @@ class Family(metaclass=_Built):
         """The same equation with other observations, and with hooks that come with them."""
         return self._rebuilt(data=data, **hooks)
 
-    def compared_with(self, targets: Callable[[Any, Any], Array]) -> Family:
+    def compared_with(
+        self, targets: Callable[[Any, Any], Array], quantiles: np.ndarray | None = None
+    ) -> Family:
         """No equations, but the outputs compared with values inside of the domain.
 
         `targets` of points (n, dim) and their parameters (n, p) are values and what a difference
         from them is multiplied by, (n, 2 outputs). They are looked up when points are drawn.
+        `quantiles` say how the settings of a single coefficient are spread: what even places of the
+        unit interval are moved to.
         """
         other, num = copy.copy(self), len(self.outputs)
         zero = (0,) * self.domain.dim
@@ -455,7 +460,7 @@ class Family(metaclass=_Built):
 
         term = Term("values", misfit, (*values, *observed), (), "interior")
         other.all_terms = other.terms = {term.name: term}
-        other.value_targets = targets
+        other.value_targets, other.setting_quantiles = targets, quantiles
         vars(other).pop("groups", None)
         return other
 

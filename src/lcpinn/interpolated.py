@@ -27,12 +27,16 @@ from lcpinn.family import Family
 from lcpinn.network.contract import Params
 from lcpinn.network.interpolant import Interpolant
 from lcpinn.own_solutions import known_solver
+from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, Growth, begun, stagnates
 from lcpinn.spectral.linearisation import zeroth
 
 MOST_NODES = 3000
+PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
+UNEVEN = 2.0  # a pace, beside its mean, that is worth another variable
+DEGREES = (24, 48, 96)  # of the polynomial in lambda that this variable is
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,64 @@ class Interpolated:
         products = self._network.products(self.params, lam, np.float64)
         return jnp.exp(products[:, 0] @ jnp.asarray(self.log_sizes))
 
+    # -- How fast they change with one coefficient -------------------------------------------------
+
+    @cached_property
+    def pace(self) -> np.ndarray:
+        """How fast solutions change along one coefficient, at even places of its unit interval.
+
+        The arc length of u / size and of log size, half of it spread evenly; its mean is one.
+        """
+        prior, domain = self.family.parameters, self.family.domain
+        free = [name in prior.free for name in prior.names]
+        unit = np.full((PLACES, prior.dim), 0.5)
+        unit[:, free] = np.linspace(0, 1, PLACES)[:, None]
+        centre = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)))
+        points = np.asarray(domain.sobol(POINTS, seed=9, parameters=centre))
+        with double():
+            settings = jnp.asarray(prior.from_unit(unit))
+            sizes = np.asarray(self.sizes(settings))
+            # Settings as an argument: as a constant the compiler would spend seconds on them.
+            along = lambda x, at: self(jnp.broadcast_to(x, (PLACES, len(x))), at)
+            every = jax.jit(jax.vmap(along, (0, None)))
+            values = np.asarray(every(jnp.asarray(points), settings)) / sizes
+        squares = (
+            np.mean(np.diff(values, axis=1) ** 2, axis=0) + np.diff(np.log(sizes), axis=0) ** 2
+        )
+        pace = np.sqrt(squares.sum(axis=1))
+        return 0.5 + 0.5 * pace / max(float(pace.mean()), np.finfo(float).tiny)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether they change much faster at some settings than at most: a fold, a resonance."""
+        return len(self.family.parameters.free) == 1 and float(self.pace.max()) > UNEVEN
+
+    def stretch(self) -> tuple[float, ...]:
+        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly, as far as a
+        polynomial that rises throughout can tell; none where they do so anyway."""
+        if not self.uneven:
+            return ()
+        places = np.linspace(-1, 1, PLACES)
+        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
+        travelled = 2 * travelled / travelled[-1] - 1
+        for degree in DEGREES:
+            nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
+            fit = np.polynomial.chebyshev.chebfit(
+                nodes, np.interp(nodes, places, travelled), degree
+            )
+            rising = np.diff(np.polynomial.chebyshev.chebval(places, fit))
+            if np.all(rising > 0):
+                return tuple(map(float, fit))
+        return ()
+
+    def quantiles(self) -> np.ndarray | None:
+        """Even places of the unit interval between which they change as much; None where evenly."""
+        if not self.uneven:
+            return None
+        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
+        levels = np.linspace(0, 1, QUANTILES)
+        return np.interp(levels, travelled / travelled[-1], np.linspace(0, 1, PLACES))
+
     def targets(self) -> Callable[[Array, Array], Array]:
         """Of points and their settings: values and one over sizes, (n, 2 outputs)."""
 
@@ -87,7 +149,7 @@ class Interpolated:
 
     def taught(self, family: Family) -> Family:
         """Instead of the family's equations: its outputs compared with these solutions."""
-        return family.compared_with(self.targets())
+        return family.compared_with(self.targets(), self.quantiles())
 
 
 def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpolated:

@@ -167,7 +167,9 @@ class _Taught:
         family = self.setup.problem.family
         if isinstance(solved, Interpolated):
             solved = solved_before(family)
-        return phase.build(self._with(solved.joined(family, self.how.settings, self.how.rows)))
+        num = max(self.how.settings, len(solved.settings))
+        points = max(1, self.how.settings * self.how.rows // num)
+        return phase.build(self._with(solved.joined(family, num, points)))
 
     def begun(self, params: Params, key: Array) -> Params:
         """The parameters that a start begins with: where solutions are known roughly between

@@ -15,11 +15,12 @@ import numpy as np
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.interpolated import interpolated
 from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 
-FEW = 3  # coefficients that a few dozen settings can tell something about
+FEW = 4  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.3  # the same where all settings between them are to be known, too
@@ -35,6 +36,7 @@ class Choice:
     activation: str
     slopes: float | tuple[float, ...] = 0.0
     carriers: tuple[tuple[float, ...], ...] = ()
+    stretch: tuple[float, ...] = ()
     own_solutions: bool = False
     between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
     solving_seconds: float = 0.0
@@ -71,8 +73,22 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             between=True,
             carriers=solved.carriers(size.frequency_scale),
             solving_seconds=min(share, MOST_SECONDS),
+            stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
         )
     return replace(guess, spent=time.perf_counter() - began)
+
+
+def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, ...]:
+    """The variable in which solutions change evenly with the only coefficient. They are solved for
+    it at all settings that it takes, which is for equations in one coordinate a matter of seconds;
+    the training finds them solved."""
+    if family.domain.dim > 1 or len(family.parameters.free) != 1:
+        return ()
+    try:
+        known = interpolated(family, tolerance=tolerance, seconds=seconds)
+    except LcpinnError:
+        return ()
+    return known.stretch() if known.enough else ()
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

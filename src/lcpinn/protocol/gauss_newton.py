@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import numpy as np
+
 from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
@@ -90,13 +92,29 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     return MLP(
         widths=size.widths,
         activation=choice.activation,
-        parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
+        parameters=FiLM(
+            hidden=0,
+            degree=degree,
+            exponential=exponential,
+            slopes=choice.slopes,
+            stretch=choice.stretch,
+        ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
         readout=1 if free > MANY else 0,
         holes=holes,
         carriers=choice.carriers,
     )
+
+
+def _share_of_slopes(choice: Choice) -> float:
+    """Of the first layer's slopes, that which is not given by carriers: a trust region that is
+    relative to all of them would let units lose the frequencies that they are given."""
+    if not choice.carriers:
+        return 1.0
+    own = choice.size.frequency_scale**2 / 3  # of slopes that are spread evenly
+    given = float(np.mean(np.square(choice.carriers)))
+    return float(np.sqrt(own / (own + given)))
 
 
 def _optimiser(
@@ -114,7 +132,7 @@ def _optimiser(
         steps=STEPS if steps is None else steps,
         solver=size.solver,
         dampings=size.dampings,
-        radius=size.radius,
+        radius=size.radius * _share_of_slopes(choice),
         patience=size.patience,
         tolerance=0.02,
         seconds=seconds,

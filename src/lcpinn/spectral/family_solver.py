@@ -8,6 +8,7 @@ nearest solution), unless its coefficients have not decayed: then sizes grow fro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis
-from lcpinn.spectral.expansion import NotFinite
+from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import Basis, functions_on, resized
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import zeroth
@@ -27,8 +28,10 @@ from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
 
 MORE = 100.0  # how much more of the residual may be left than where two sizes agreed
+ROOM, WORTH = 1.15, 0.75  # functions beyond those of use; a share of all that is worth a change
+SHARE = 0.1  # of the tolerance, and again of that: coefficients that are of no use
 GUIDES, FAR = 5, 5.0  # solutions that a guess of another one is made of; weights of a far one
-SAME = 1e-12  # settings in the unit cube that differ by rounding alone
+SAME = 1e-9  # settings in the unit cube that differ by rounding alone
 HALVINGS = 4  # of the way from a solution to one that Newton's method does not find
 
 
@@ -89,6 +92,7 @@ class FamilySolver:
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
         self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
+        self._earlier: dict[tuple[float, ...], Resolved] = {}  # by their place
         self._remaining_share = MORE * tolerance  # of the residual that a frame may leave
 
     @property
@@ -121,14 +125,13 @@ class FamilySolver:
     def begin_with(self, other: FamilySolver) -> None:
         """Take over what another one of the same family has solved, to go on from."""
         self._waypoints += [*other._solved, *other._waypoints]
+        self._earlier |= {_place(unit): one for unit, one in self._waypoints}
         self._remaining_share = max(self._remaining_share, other._remaining_share)
 
     def _before(self, unit: np.ndarray) -> Resolved | None:
         """What was solved at this very setting, if that is accurate enough."""
-        for place, resolved in self._waypoints:
-            if np.allclose(place, unit, 0, SAME) and resolved.error <= self.tolerance:
-                return resolved
-        return None
+        resolved = self._earlier.get(_place(unit))
+        return resolved if resolved is not None and resolved.error <= self.tolerance else None
 
     def _continued(
         self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None, halvings: int
@@ -197,7 +200,21 @@ class FamilySolver:
             raise solver.unresolved(why)
         share = solver.remaining_share(resolved.expansion, resolved.coefficients)
         self._remaining_share = max(self._remaining_share, MORE * share)
-        return resolved
+        return self._compact(resolved)
+
+    def _compact(self, resolved: Resolved) -> Resolved:
+        """The same without functions that are of no use: the last growth may have been a long one,
+        and other settings are solved with as many."""
+        basis, tolerance = resolved.expansion.basis, self.tolerance
+        if not isinstance(basis, TensorBasis) or resolved.error > tolerance:
+            return resolved
+        used = basis.used(resolved.coefficients, SHARE * SHARE * tolerance)
+        sizes = [min(n, math.ceil(ROOM * m)) for n, m in zip(basis.shape, used, strict=True)]
+        if math.prod(sizes) > WORTH * basis.size:
+            return resolved
+        smaller = Expansion(resolved.expansion.terms, sizes, resolved.expansion.parameters)
+        error = max(resolved.error, SHARE * tolerance)
+        return Resolved(error, smaller, resized(resolved.coefficients, basis, smaller.basis))
 
     def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
         """The solution with the functions of another one; None where they do not resolve it.
@@ -219,6 +236,11 @@ class FamilySolver:
         if solver.remaining_share(expansion, coefficients) > self._remaining_share:
             return None
         return Resolved(near.error, expansion, coefficients)
+
+
+def _place(unit: np.ndarray) -> tuple[float, ...]:
+    """A setting in the unit cube without its rounding, to look it up by."""
+    return tuple(np.round(unit / SAME).tolist())
 
 
 def _lagrange(places: np.ndarray, at: float) -> np.ndarray:
