@@ -11,11 +11,13 @@ from toy import Decay, Oscillator, of_kind
 import lcpinn as lc
 from lcpinn.equilibration import no_scales
 from lcpinn.interpolated import interpolated
-from lcpinn.network import MLP
+from lcpinn.network import MLP, FiLM
+from lcpinn.network.film import chebyshev_sum
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
 from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.protocol.choice import chosen
+from lcpinn.protocol.gauss_newton import _share_of_slopes
 from lcpinn.protocol.sizes import size_of
 from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling, fixed, scatter
@@ -52,6 +54,22 @@ class Bent(lc.Family):
         return u
 
 
+class Resonance(lc.Family):
+    """(1 - w² + 0.1 i) (p + i q) = 1, along with nothing: u' = 0 and one condition."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(w=(0.5, 2.0))
+    outputs = ("p", "q")
+
+    @lc.interior
+    def equation(self, p_x, q_x):
+        return p_x, q_x
+
+    @lc.on(x=0.0)
+    def start(self, p, q, w):
+        return (1 - w**2) * p - 0.1 * q - 1, 0.1 * p + (1 - w**2) * q
+
+
 @pytest.fixture(scope="module")
 def teacher():
     with double():
@@ -80,6 +98,55 @@ def test_sizes_are_root_mean_squares(teacher):
 def test_too_little_time_is_an_error_in_words():
     with pytest.raises(lc.LcpinnError, match="too few to interpolate"):
         interpolated(Decay(), tolerance=1e-8, seconds=0.0)
+
+
+# -- Where they change fast ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def resonant():
+    with double():
+        return interpolated(Resonance(), tolerance=1e-6, seconds=30.0)
+
+
+def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
+    """From one end of the resonance to the other is a short way in w, and a long one for u."""
+    assert resonant.uneven
+    ends = jnp.asarray(2 * (np.array([0.9, 1.1]) - 0.5) / 1.5 - 1)
+    way = float(np.diff(chebyshev_sum(ends, resonant.stretch()))[0])
+    assert way > 2 * float(np.diff(ends)[0])
+    both = np.asarray(chebyshev_sum(jnp.array([-1.0, 1.0]), resonant.stretch()))
+    assert both == pytest.approx([-1.0, 1.0], abs=0.05)
+    assert not teacher.uneven
+    assert teacher.stretch() == ()
+    assert teacher.quantiles() is None
+
+
+def test_rows_lie_at_the_settings_where_solutions_change(resonant):
+    with double():
+        taught = resonant.taught(Resonance())
+        near = lambda family: np.mean(np.abs(_settings_of(family) - 1.0) < 0.1)
+        drawn = scatter(taught, 400, jax.random.PRNGKey(0), np.float64).parameters[:, 0]
+        plain = resonant.family.compared_with(resonant.targets())
+    assert near(taught) > 1.5 * near(plain)
+    assert np.mean(np.abs(np.asarray(drawn) - 1.0) < 0.1) > 0.2  # evenly 0.13
+    assert 0.5 <= np.min(drawn) <= np.max(drawn) <= 2.0
+
+
+def _settings_of(family) -> np.ndarray:
+    batch = fixed(family, Sampling(900, 4, 1, "collocation"), np.float64)
+    return np.asarray(batch["interior"].parameters)[:, 0]
+
+
+def test_a_stretched_network_sees_the_other_variable():
+    plain, stretched = FiLM(0, 2), FiLM(0, 2, stretch=(0.0, 0.5, 0.0, 0.5))
+    params = {"w": jnp.ones((2, 8))}
+    lam = jnp.array([[-1.0], [0.3], [1.0]])
+    seen = stretched.modulate(params, lam, (4,))[0][0]
+    moved = chebyshev_sum(lam, stretched.stretch)
+    assert np.asarray(moved)[1, 0] == pytest.approx(0.5 * 0.3 + 0.5 * (4 * 0.3**3 - 3 * 0.3))
+    assert np.allclose(seen, plain.modulate(params, moved, (4,))[0][0])
+    assert stretched.entry is None
 
 
 # -- Rows of values --------------------------------------------------------------------------------
@@ -193,7 +260,15 @@ def test_smooth_solutions_get_sines_whatever_the_equation():
     choice = chosen(Bent(), size_of(Bent()), 1e-6, 60.0)
     assert choice.activation == "sine"
     assert choice.between
-    assert choice.carriers == ()
+    assert choice.carriers == choice.stretch == ()
+
+
+def test_the_trust_region_is_relative_to_what_carriers_do_not_give():
+    choice = chosen(Bent(), size_of(Bent()), None, None)
+    assert _share_of_slopes(choice) == 1.0
+    given = replace(choice, carriers=((60.0,), (-60.0,)))
+    own = choice.size.frequency_scale / 3**0.5
+    assert _share_of_slopes(given) == pytest.approx(own / (own**2 + 60**2) ** 0.5)
 
 
 def _regression(missing: float) -> lc.Protocol:

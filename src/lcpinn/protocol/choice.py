@@ -62,7 +62,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         # Layers: units that saturate, whose steepness goes with powers of the coefficients.
         steep = replace(size, frequency_scale=STEEP)
         return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
-    if solved.most:
+    if solved.most and family.ansatz is None:  # solutions have all of u, what it imposes included
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         size = size_of(family, smooth=True)
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
