@@ -54,6 +54,21 @@ class Bent(lc.Family):
         return u
 
 
+class Turning(lc.Family):
+    """w² u'' + (x - 0.2) u' = 0, u(±1) = ±1: a layer of width w about x = 0.2."""
+
+    domain = lc.Box(x=(-1.0, 1.0))
+    parameters = lc.LogUniform(w=(0.005, 1.0))
+
+    @lc.interior
+    def equation(self, u_x, u_xx, x, w):
+        return w**2 * u_xx + (x - 0.2) * u_x
+
+    @lc.on(x=(-1.0, 1.0))
+    def ends(self, u, x):
+        return u - x
+
+
 class Resonance(lc.Family):
     """(1 - w² + 0.1 i) (p + i q) = 1, along with nothing: u' = 0 and one condition."""
 
@@ -113,12 +128,12 @@ def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
     """From one end of the resonance to the other is a short way in w, and a long one for u."""
     assert resonant.uneven
     ends = jnp.asarray(2 * (np.array([0.9, 1.1]) - 0.5) / 1.5 - 1)
-    way = float(np.diff(chebyshev_sum(ends, resonant.stretch()))[0])
+    way = float(np.diff(chebyshev_sum(ends, resonant.stretch))[0])
     assert way > 2 * float(np.diff(ends)[0])
-    both = np.asarray(chebyshev_sum(jnp.array([-1.0, 1.0]), resonant.stretch()))
+    both = np.asarray(chebyshev_sum(jnp.array([-1.0, 1.0]), resonant.stretch))
     assert both == pytest.approx([-1.0, 1.0], abs=0.05)
     assert not teacher.uneven
-    assert teacher.stretch() == ()
+    assert teacher.stretch == ()
     assert teacher.quantiles() is None
 
 
@@ -211,6 +226,21 @@ def test_units_lie_about_their_carriers():
     first = [n.init(jax.random.PRNGKey(3), 1, 1, {}, jnp.float32) for n in (plain, carried)]
     gap = first[1]["layers"][0]["w"] - first[0]["layers"][0]["w"]
     assert np.asarray(gap)[0] == pytest.approx([30, 0, -50, 30, 0, -50], abs=1e-4)
+
+
+def test_every_other_unit_begins_where_the_layer_is():
+    network = MLP((5, 4), frequency_scale=3.0, centres=((0.25,),))
+    first = network.init(jax.random.PRNGKey(3), 1, 1, {}, jnp.float32)["layers"][0]
+    argument = np.asarray(0.25 * first["w"][0] + first["b"])
+    assert np.allclose(argument[::2], 0, atol=1e-6)
+    assert np.abs(argument[1::2]).min() > 1e-3
+
+
+def test_a_layer_inside_has_a_centre_and_one_at_an_end_has_none():
+    inside = solve_at(Turning(), spread_settings(Turning().parameters, 3), tolerance=1e-6)
+    assert inside.centres() == pytest.approx((0.2,), abs=0.05)
+    ramp = solve_at(Decay(), spread_settings(Decay().parameters, 3))
+    assert ramp.centres() == ()
 
 
 # -- One solution after the other ------------------------------------------------------------------

@@ -36,7 +36,7 @@ from lcpinn.spectral.linearisation import zeroth
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 UNEVEN = 2.0  # a pace, beside its mean, that is worth another variable
-DEGREES = (24, 48, 96)  # of the polynomial in lambda that this variable is
+DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,8 @@ class Interpolated:
     def pace(self) -> np.ndarray:
         """How fast solutions change along one coefficient, at even places of its unit interval.
 
-        The arc length of u / size and of log size, half of it spread evenly; its mean is one.
+        The arc length of λ -> u, every output relative to its size over all λ, and half of it
+        spread evenly; its mean is one.
         """
         prior, domain = self.family.parameters, self.family.domain
         free = [name in prior.free for name in prior.names]
@@ -94,16 +95,13 @@ class Interpolated:
         centre = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)))
         points = np.asarray(domain.sobol(POINTS, seed=9, parameters=centre))
         with double():
-            settings = jnp.asarray(prior.from_unit(unit))
-            sizes = np.asarray(self.sizes(settings))
             # Settings as an argument: as a constant the compiler would spend seconds on them.
             along = lambda x, at: self(jnp.broadcast_to(x, (PLACES, len(x))), at)
             every = jax.jit(jax.vmap(along, (0, None)))
-            values = np.asarray(every(jnp.asarray(points), settings)) / sizes
-        squares = (
-            np.mean(np.diff(values, axis=1) ** 2, axis=0) + np.diff(np.log(sizes), axis=0) ** 2
-        )
-        pace = np.sqrt(squares.sum(axis=1))
+            values = np.asarray(every(jnp.asarray(points), jnp.asarray(prior.from_unit(unit))))
+        size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
+        steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
+        pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
         return 0.5 + 0.5 * pace / max(float(pace.mean()), np.finfo(float).tiny)
 
     @property
@@ -111,6 +109,7 @@ class Interpolated:
         """Whether they change much faster at some settings than at most: a fold, a resonance."""
         return len(self.family.parameters.free) == 1 and float(self.pace.max()) > UNEVEN
 
+    @cached_property
     def stretch(self) -> tuple[float, ...]:
         """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly, as far as a
         polynomial that rises throughout can tell; none where they do so anyway."""
@@ -130,8 +129,9 @@ class Interpolated:
         return ()
 
     def quantiles(self) -> np.ndarray | None:
-        """Even places of the unit interval between which they change as much; None where evenly."""
-        if not self.uneven:
+        """Even places of the unit interval between which they change as much; None where a network
+        sees lambda itself."""
+        if not self.stretch:
             return None
         travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
         levels = np.linspace(0, 1, QUANTILES)

@@ -37,6 +37,7 @@ TRUSTED = 1e-6  # an estimated error above which a solution is no row
 FINE, COARSEST = 3, 24  # points of a grid for each function along a coordinate; at least
 SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a share that matters
 LEAKAGE = 0.02  # of the largest amplitude
+INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
 COARSE = 9  # settings that are solved first
 SEED = 4001
@@ -98,6 +99,21 @@ class SolvedSettings:
     def quantiles(self) -> np.ndarray:
         """Points of each coordinate between which equal parts of the monitor lie, (n, dim, q)."""
         return np.stack([_equidistributed(profile) for profile in self._profiles], axis=1)
+
+    def centres(self) -> tuple[float, ...]:
+        """Where the thinnest layer along a single coordinate in [-1, 1] is, if that is inside: the
+        middle of the region with a third of the variation. None of a layer at an end."""
+        if len(self._profiles) > 1 or not self.layered:
+            return ()
+        steps = np.abs(np.diff(self._profiles[0][:, 0], axis=1)).sum(axis=2)  # (settings, steps)
+        place = (np.arange(steps.shape[1]) + 0.5) / steps.shape[1]
+        total = steps.sum(axis=1, keepdims=True)
+        mean = (steps @ place) / total[:, 0]
+        width = np.sqrt(np.sum(steps * (place - mean[:, None]) ** 2, axis=1) / total[:, 0])
+        thinnest = int(np.argmin(width))
+        if not INSIDE < mean[thinnest] < 1 - INSIDE:
+            return ()
+        return (float(np.round(2 * mean[thinnest] - 1, 12)),)
 
     def carriers(self, scale: float, num: int = UNITS) -> tuple[tuple[float, ...], ...]:
         """Frequencies of the solutions that units with slopes up to `scale` do not reach.

@@ -35,6 +35,9 @@ class MLP(Network):
     `carriers` are frequencies that solutions are known to have: rows with one slope for each
     feature, in turns for the units of the first layer, about which their own slopes are spread.
 
+    `centres` are places that the solutions are known to have layers at, rows with a number for each
+    feature: every other unit of the first layer begins with its argument zero there.
+
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
     in its sources, costs one column of weights for each and not a search.
@@ -57,6 +60,7 @@ class MLP(Network):
     xavier: str = "uniform"
     raw: bool = False
     carriers: tuple[tuple[float, ...], ...] = ()
+    centres: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -106,7 +110,12 @@ class MLP(Network):
         if self.carriers:
             rows = jnp.resize(jnp.asarray(self.carriers, w.dtype), (w.shape[1], num_features))
             w = w.at[:num_features].add(rows.T)
-        return {"w": w, "b": steep["b"]}
+        b = steep["b"]
+        if self.centres:
+            num = b[::2].shape[0]
+            rows = jnp.resize(jnp.asarray(self.centres, w.dtype), (num, num_features))
+            b = b.at[::2].set(-jnp.sum(w[:num_features, ::2].T * rows, axis=1))
+        return {"w": w, "b": b}
 
     def drawn(self, frequency: float, slopes: float) -> MLP:
         """The same network, its parameters drawn with a multiple of the frequency scale, and with

@@ -15,6 +15,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.interpolated import Interpolated, interpolated
 from lcpinn.network.mlp import Params
+from lcpinn.optimiser.acceptance import GainRatio
 from lcpinn.optimiser.gauss_newton import GaussNewton
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop
 from lcpinn.own_solutions import (
@@ -31,7 +32,7 @@ from lcpinn.spec import spec
 ROWS = 3  # of a regression, for each parameter
 ROUGHLY = 0.1  # what a polynomial may miss to be what a training begins with
 CLOSE = 0.3  # of what it misses: a network that is as close is not brought closer to it
-REGRESSION = 0.3  # of the time, at most, for such a beginning
+REGRESSION = 0.5  # of the time, at most, for such a beginning
 
 
 @spec
@@ -156,6 +157,11 @@ class _Taught:
         teacher = self.teacher
         return isinstance(teacher, Interpolated) and teacher.missing <= self.how.missing
 
+    @property
+    def _roughly(self) -> bool:
+        """Whether solutions between settings are known well enough to begin with."""
+        return isinstance(self.teacher, Interpolated) and self.teacher.missing <= ROUGHLY
+
     def stage(self) -> Stage | None:
         """The phase as it is taught; None where there is nothing to teach."""
         if isinstance(self.teacher, str):
@@ -167,6 +173,8 @@ class _Taught:
         family = self.setup.problem.family
         if isinstance(solved, Interpolated):
             solved = solved_before(family)
+            if isinstance(phase, GaussNewton) and self._roughly:  # what is learnt is to be kept
+                phase = replace(phase, acceptance=GainRatio())
         num = max(self.how.settings, len(solved.settings))
         points = max(1, self.how.settings * self.how.rows // num)
         return phase.build(self._with(solved.joined(family, num, points)))
@@ -179,7 +187,7 @@ class _Taught:
             return params
         now = time.perf_counter()
         remaining = seconds - self.setup.spent - self.spent - (now - self.begun_at)
-        if teacher.missing > ROUGHLY or remaining <= 0:
+        if not self._roughly or remaining <= 0:
             return params
         assert isinstance(phase, GaussNewton)
         stage = self._regression(replace(phase, seconds=REGRESSION * remaining))

@@ -23,7 +23,7 @@ from lcpinn.protocol.sizes import Size, is_smooth, size_of
 FEW = 4  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
-SHARE_BETWEEN = 0.3  # the same where all settings between them are to be known, too
+SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 STEEP = 3.0  # frequency scale of the units that make a layer
 
@@ -37,6 +37,7 @@ class Choice:
     slopes: float | tuple[float, ...] = 0.0
     carriers: tuple[tuple[float, ...], ...] = ()
     stretch: tuple[float, ...] = ()
+    centres: tuple[tuple[float, ...], ...] = ()
     own_solutions: bool = False
     between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
     solving_seconds: float = 0.0
@@ -61,7 +62,9 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     if solved.layered:
         # Layers: units that saturate, whose steepness goes with powers of the coefficients.
         steep = replace(size, frequency_scale=STEEP)
-        return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
+        centres = tuple((place,) for place in solved.centres())
+        slopes = powers(family.parameters)
+        return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
     if solved.most and family.ansatz is None:  # solutions have all of u, what it imposes included
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         size = size_of(family, smooth=True)
@@ -88,7 +91,7 @@ def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, .
         known = interpolated(family, tolerance=tolerance, seconds=seconds)
     except LcpinnError:
         return ()
-    return known.stretch() if known.enough else ()
+    return known.stretch if known.enough else ()
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

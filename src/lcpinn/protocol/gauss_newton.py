@@ -104,6 +104,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         readout=1 if free > MANY else 0,
         holes=holes,
         carriers=choice.carriers,
+        centres=choice.centres,
     )
 
 
