@@ -12,7 +12,12 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError, check_choice
+
+from lcpinn.errors import LcpinnError
+from lcpinn.jet import Series
 from lcpinn.network.contract import Conditioning, Params
+from lcpinn.network.interpolant import SCALAR
+from lcpinn.network.interpolant import chebyshev as doubled
 from lcpinn.spec import spec
 
 XAVIER = ("uniform", "normal")
@@ -117,9 +122,8 @@ def drawn_matrix(
 
 def chebyshev_sum(values: Array, coefficients: Sequence[float]) -> Array:
     """Σ c_k T_k of values in [-1, 1], for each of them."""
-    angle = jnp.arccos(jnp.clip(values, -1.0, 1.0))
-    waves = jnp.cos(angle[..., None] * jnp.arange(len(coefficients), dtype=values.dtype))
-    return waves @ jnp.asarray(coefficients, values.dtype)
+    table = doubled(Series(SCALAR, values[None, ..., None]), len(coefficients)).value
+    return table @ jnp.asarray(coefficients, values.dtype)
 
 
 def chebyshev_indices(dim: int, degree: int) -> list[tuple[int, ...]]:
