@@ -95,14 +95,17 @@ class OwnSolutions(Phase):
             return "there are several processes"
         if not can_be_solved(family):
             return f"{family.name} has no box, or observations or loss weights of its own"
+        between = self.between and bool(family.parameters.free)
         try:
-            if self.between and isinstance(self.phase.innermost, GaussNewton):
+            if between and isinstance(self.phase, GaussNewton):
                 try:
                     return interpolated(family, tolerance=self.missing, seconds=self.seconds)
                 except LcpinnError:  # at some settings, perhaps, it can be solved all the same
                     pass
             settings = spread_settings(family.parameters, self.settings)
-            remaining = max(self.seconds - (time.perf_counter() - began), 0.0)
+            remaining = self.seconds - (time.perf_counter() - began)
+            if remaining <= 0:
+                return solved_before(family)
             return solve_at(family, settings, tolerance=self.tolerance, seconds=remaining)
         except LcpinnError as error:
             return str(error)
