@@ -29,7 +29,7 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
-ROWS = 3  # of a regression, for each parameter
+ROWS = 2.5  # of a regression, for each parameter
 ROUGHLY = 0.1  # what a polynomial may miss to be what a training begins with
 CLOSE = 0.3  # of what it misses: a network that is as close is not brought closer to it
 REGRESSION = 0.5  # of the time, at most, for such a beginning
@@ -208,7 +208,7 @@ class _Taught:
         setup = self._with(self.teacher.taught(self.setup.problem.family))
         shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
         num = sum(leaf.size for leaf in jax.tree.leaves(shapes))
-        points = max(-(-ROWS * num // len(setup.problem.family.outputs)), phase.sampling.face)
+        points = round(ROWS * num / len(setup.problem.family.outputs))
         few = replace(phase.sampling, interior=points)
         return replace(phase, sampling=few, equilibrated=False).build(setup)
 

@@ -20,11 +20,12 @@ from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 
-FEW = 4  # coefficients that a few dozen settings can tell something about
+FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
+WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -67,7 +68,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
     if solved.most and family.ansatz is None:  # solutions have all of u, what it imposes included
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
-        size = size_of(family, smooth=True)
+        size = _wider(family, size_of(family, smooth=True))
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
         guess = replace(
             guess,
@@ -79,6 +80,14 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
         )
     return replace(guess, spent=time.perf_counter() - began)
+
+
+def _wider(family: Family, size: Size) -> Size:
+    """A regression takes no derivatives: with three inputs and more it has time for more units,
+    which is what its error is limited by."""
+    if family.domain.dim + len(family.parameters.free) < WIDE:
+        return size
+    return replace(size, widths=tuple(round(WIDER * width) for width in size.widths))
 
 
 def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, ...]:
