@@ -69,6 +69,21 @@ class Turning(lc.Family):
         return u - x
 
 
+class Pole(lc.Family):
+    """(1 - w²) u = 1, and nothing else: u' = 0."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(w=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u_x):
+        return u_x
+
+    @lc.on(x=0.0)
+    def start(self, u, w):
+        return (1 - w**2) * u - 1
+
+
 class Resonance(lc.Family):
     """(1 - w² + 0.1 i) (p + i q) = 1, along with nothing: u' = 0 and one condition."""
 
@@ -108,6 +123,13 @@ def test_sizes_are_root_mean_squares(teacher):
     with double():
         sizes = np.asarray(teacher.sizes(jnp.asarray(k[:, None])))[:, 0]
     assert sizes == pytest.approx(np.sqrt((1 - np.exp(-2 * k)) / (2 * k)), rel=1e-2)
+
+
+def test_a_pole_in_the_range_is_given_up():
+    with double():
+        known = interpolated(Pole(), tolerance=1e-6, seconds=60.0)
+    assert not known.enough
+    assert len(known.settings) <= 129
 
 
 def test_too_little_time_is_an_error_in_words():

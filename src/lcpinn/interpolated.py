@@ -35,6 +35,7 @@ from lcpinn.spectral.linearisation import zeroth
 
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
+LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
 UNEVEN = 2.0  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
 
@@ -161,7 +162,7 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
     began, solver = time.monotonic(), known_solver(family, max(SHARE * tolerance, ROUNDING))
     growth = Growth(family, tolerance, solver)
     state = begun(family, {})
-    while int(state.step) < MOST_NODES and not stagnates(state.missing):
+    while int(state.step) < MOST_NODES and not _hopeless(family, state.missing):
         remaining = seconds - (time.monotonic() - began)
         if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
             break
@@ -181,3 +182,12 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         float(state.missing[-1]),
         bool(state.missing[-1] <= growth.enough(state)),
     )
+
+
+def _hopeless(family: Family, missing: np.ndarray) -> bool:
+    """Whether further settings do not help: nothing is gained any more, or, of one coefficient, two
+    levels have gained little, as where a resonance lies in the range."""
+    if stagnates(missing):
+        return True
+    single = len(family.parameters.free) == 1
+    return single and len(missing) >= LEVELS and bool(missing[-1] > GAIN * missing[-3])
