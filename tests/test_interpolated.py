@@ -14,6 +14,7 @@ from lcpinn.interpolated import interpolated
 from lcpinn.network import MLP, FiLM
 from lcpinn.network.film import chebyshev_sum
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
+from lcpinn.optimiser.stage import Stage
 from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.protocol.choice import chosen
@@ -336,6 +337,13 @@ def _regression(missing: float) -> lc.Protocol:
     own = OwnSolutions(phase, settings=4, rows=6, between=True, missing=missing)
     network = replace(protocol.network, widths=(6,))
     return replace(protocol, network=network, phases=(Restarts(own, starts=1),))
+
+
+@pytest.mark.parametrize(("error", "looked"), [(1e-3, False), (2e-6, True), (None, True)])
+def test_an_estimate_waits_for_an_error_that_rows_tell(error, looked):
+    phase = Restarts(GaussNewton(), tolerance=1e-6)
+    stage = Stage(1, *[lambda *_: None] * 4, relative_error=lambda _: error)
+    assert phase._close(stage, None) is looked
 
 
 @pytest.mark.slow

@@ -86,7 +86,12 @@ class OwnSolutions(Phase):
             count = len(taught().facts["solved_at"])
             return params, f"{note}, own solutions at {count} settings" if count else note
 
-        return Stage(plain.total, init, advance, stopped, finish, facts=lambda: taught().facts)
+        def relative_error(state: Any) -> float | None:
+            return float(state.held_out.best) ** 0.5 if taught().by_regression else None
+
+        facts = lambda: taught().facts
+        stages = (init, advance, stopped, finish)
+        return Stage(plain.total, *stages, facts=facts, relative_error=relative_error)
 
     def _teacher(self, problem: Problem) -> Teacher:
         """The solutions, or why there are none."""

@@ -21,6 +21,7 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
+NEAR = 3.0  # times the tolerance, from where on a known error is worth an estimate
 FIRST_MARK = 30  # steps before which no start is said to stagnate
 
 Judge = Callable[[Params], Estimate]
@@ -113,7 +114,8 @@ class Restarts(Phase):
             after, info = inner.advance(state.inner)
             state = state._replace(inner=after, step=state.step + (int(after.step) - before))
             over = inner.stopped(after, info) is not None
-            if watch is not None and agreed(watch.reached(on_this_device(after, setup.mesh), over)):
+            looked = watch is not None and (over or self._close(inner, after))
+            if looked and agreed(watch.reached(on_this_device(after, setup.mesh), over)):
                 return _solved(state, agreed(watch.error)), {**info, "start": self._tried(state)}
             state, stagnates = self._watch(state, info)
             if self._trying(state) and (over or int(after.step) >= self.trial):
@@ -152,6 +154,12 @@ class Restarts(Phase):
         """The problem with its network, and with the same network drawn in other ways."""
         others = [problem.network.drawn(*how) for how in self.draws]
         return [problem, *(replace(problem, network=network) for network in others)]
+
+    def _close(self, stage: Stage, state: Any) -> bool:
+        """Whether an estimate may say that it is solved: where a state's own rows tell the error,
+        once that is near the tolerance; seconds of estimates before are lost."""
+        known = None if stage.relative_error is None else stage.relative_error(state)
+        return known is None or known <= NEAR * self._limit
 
     @property
     def _limit(self) -> float:
