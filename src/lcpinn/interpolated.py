@@ -36,7 +36,7 @@ from lcpinn.spectral.linearisation import zeroth
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
-UNEVEN = 2.0  # a pace, beside its mean, that is worth another variable
+UNEVEN = 4.0  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
 
 
