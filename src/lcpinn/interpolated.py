@@ -36,7 +36,8 @@ from lcpinn.spectral.linearisation import zeroth
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
-UNEVEN = 4.0  # a pace, beside its mean, that is worth another variable
+ARC = 0.2  # the share of a pace that is not spread evenly
+UNEVEN = 2.2  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
 
 
@@ -86,8 +87,8 @@ class Interpolated:
     def pace(self) -> np.ndarray:
         """How fast solutions change along one coefficient, at even places of its unit interval.
 
-        The arc length of λ -> u, every output relative to its size over all λ, and half of it
-        spread evenly; its mean is one.
+        The arc length of λ -> u, every output relative to its size over all λ, most of it spread
+        evenly; its mean is one.
         """
         prior, domain = self.family.parameters, self.family.domain
         free = [name in prior.free for name in prior.names]
@@ -103,7 +104,7 @@ class Interpolated:
         size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
         steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
         pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
-        return 0.5 + 0.5 * pace / max(float(pace.mean()), np.finfo(float).tiny)
+        return 1 - ARC + ARC * pace / max(float(pace.mean()), np.finfo(float).tiny)
 
     @property
     def uneven(self) -> bool:

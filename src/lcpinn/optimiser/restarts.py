@@ -237,8 +237,8 @@ def _remember(
     better = error < float(state.error) if known else bool(loss < state.best_loss)
     if not (better or first):
         return state
-    error = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
-    return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=error)
+    reached = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
+    return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=reached)
 
 
 def _solved(state: RestartsState, error: float) -> RestartsState:
