@@ -12,8 +12,6 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError, check_choice
-
-from lcpinn.errors import LcpinnError
 from lcpinn.jet import Series
 from lcpinn.network.contract import Conditioning, Params
 from lcpinn.network.interpolant import SCALAR
@@ -51,7 +49,6 @@ class FiLM(Conditioning):
     slopes: float | tuple[float, ...] = 0.0
     xavier: str = "uniform"
     gain: float = 0.0
-
     stretch: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
