@@ -169,13 +169,13 @@ def test_rows_lie_at_the_settings_where_solutions_change(resonant):
         shares = [near(_settings_of(family)) for family in (taught, plain)]
         drawn = scatter(taught, 400, jax.random.PRNGKey(0), np.float64).parameters
         drawn = np.asarray(drawn)[:, 0]
-    assert shares[0] > 1.5 * shares[1]
+    assert shares[0] > 1.4 * shares[1]
     assert near(drawn) > 0.2  # evenly 0.13
     assert 0.5 <= np.min(drawn) <= np.max(drawn) <= 2.0
 
 
 def _settings_of(family) -> np.ndarray:
-    batch = fixed(family, Sampling(900, 4, 1, "collocation"), np.float64)
+    batch = fixed(family, Sampling(20_000, 4, 1, "collocation"), np.float64)
     return np.asarray(batch["interior"].parameters)[:, 0]
 
 
