@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import of_kind
+from toy import Decay, of_kind
 
+import lcpinn as lc
 from benchmarks import __main__ as runner
 from benchmarks import (
     baselines,
@@ -19,6 +20,7 @@ from benchmarks import (
     course,
     families,
     gauss_newton,
+    regression,
     scaling,
     solve,
     step,
@@ -27,7 +29,7 @@ from benchmarks.stamp import stamp
 from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
-from lcpinn.network import MLP
+from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import Adam, GainRatio, ModelDriven
 from lcpinn.protocol import example, smoke
 from lcpinn.sampling import Sampling
@@ -268,6 +270,24 @@ def test_what_would_take_too_long_is_left_out():
     assert gauss_newton._affordable([], 200, 20, "parameter") == list(gauss_newton.FACTORISE)
     assert gauss_newton._affordable(before, 200, 20, "parameter") == ["cholesky"]
     assert gauss_newton._affordable(before, 300, 20, "parameter") == []
+
+
+# -- regression ----------------------------------------------------------------------------------
+
+
+def test_variants_of_a_regression_leave_out_one_thing_each():
+    family = Decay()
+    protocol = lc.protocol.fast(family, seconds=20.0, tolerance=1e-6)
+    assert list(regression.variants(family, protocol)) == ["", "descent"]
+    network = of_kind(MLP, protocol.network)
+    how = replace(network.parameters, stretch=(0.0, 1.0))
+    network = replace(network, carriers=((30.0,),), parameters=how)
+    every = regression.variants(family, replace(protocol, network=network))
+    assert list(every) == ["", "descent", "no carriers", "whole radius", "no stretch"]
+    assert of_kind(MLP, every["no carriers"].network).carriers == ()
+    unstretched = of_kind(MLP, every["no stretch"].network)
+    assert of_kind(FiLM, unstretched.parameters).stretch == ()
+    assert unstretched.carriers == ((30.0,),)
 
 
 # -- choices -------------------------------------------------------------------------------------

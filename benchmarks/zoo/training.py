@@ -65,7 +65,7 @@ def train_here() -> None:
         "error": measure(solution),
         "residual": result["validation"]["residual"],
         "estimate": result["validation"].get("estimate"),
-        "steps": _steps(directory / "metrics.jsonl"),
+        "steps": steps_of(directory / "metrics.jsonl"),
         "verdict": result.get("verdict"),
         "solved_at": len(solution.run["training"].get("solved_at", [])),
     }
@@ -117,7 +117,7 @@ def dense_settings(family: lc.Family) -> np.ndarray:
     return np.concatenate([corners, family.parameters.sobol(SOBOL, SEED)])
 
 
-def _steps(metrics: Path) -> int:
+def steps_of(metrics: Path) -> int:
     """Steps of the optimiser, over all phases."""
     last = {row["phase"]: row["step"] for row in map(json.loads, metrics.read_text().splitlines())}
     return sum(last.values())

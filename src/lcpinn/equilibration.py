@@ -51,10 +51,7 @@ def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -
     weighting = Fixed({}) if isinstance(weighting, Fixed) else weighting
     theta, unravel = ravel_pytree(params)
     family = problem.family
-    unscaled = {
-        t.name: jnp.zeros(_features(problem, batch[t.where]).shape[-1], problem.dtype)
-        for t in family.terms.values()
-    }
+    unscaled = no_scales(problem, batch)
     evenly = {
         where: p._replace(quadrature=jnp.ones_like(p.quadrature), weights=jnp.ones_like(p.weights))
         for where, p in batch.items()
@@ -70,6 +67,14 @@ def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -
         for term, response in zip(terms, responses, strict=True):
             scales[term.name] = _fit(_features(problem, batch[where]), response)
     return scales
+
+
+def no_scales(problem: Problem, batch: Batch) -> RowScales:
+    """Those that leave every row as it is."""
+    return {
+        t.name: jnp.zeros(_features(problem, batch[t.where]).shape[-1], problem.dtype)
+        for t in problem.family.terms.values()
+    }
 
 
 def _responses(jacobian: Float[Array, "l c p"], sizes: tuple[int, ...]) -> list[Array]:

@@ -132,6 +132,8 @@ class Family(metaclass=_Built):
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None
     data: Data | None = None
+    value_targets: Callable[[Any, Any], Array] | None = None  # these two: see `compared_with`
+    setting_quantiles: np.ndarray | None = None
     evaluation: Evaluation = Evaluation()
 
     settings: str = ""  # the constructor's arguments, in words
@@ -436,6 +438,31 @@ class Family(metaclass=_Built):
     def with_observations(self, data: Data, **hooks: Callable[..., Any]) -> Family:
         """The same equation with other observations, and with hooks that come with them."""
         return self._rebuilt(data=data, **hooks)
+
+    def compared_with(
+        self, targets: Callable[[Any, Any], Array], quantiles: np.ndarray | None = None
+    ) -> Family:
+        """No equations, but the outputs compared with values inside of the domain.
+
+        `targets` of points (n, dim) and their parameters (n, p) are values and what a difference
+        from them is multiplied by, (n, 2 outputs). They are looked up when points are drawn.
+        `quantiles` say how the settings of a single coefficient are spread: what even places of the
+        unit interval are moved to.
+        """
+        other, num = copy.copy(self), len(self.outputs)
+        zero = (0,) * self.domain.dim
+        values = [Argument(o, "output", i, (zero,)) for i, o in enumerate(self.outputs)]
+        observed = [Argument("target", "observed", i) for i in range(2 * num)]
+
+        def misfit(*args: Array) -> tuple[Array, ...]:
+            compared = zip(args[:num], args[num : 2 * num], args[2 * num :], strict=True)
+            return tuple((u - v) * factor for u, v, factor in compared)
+
+        term = Term("values", misfit, (*values, *observed), (), "interior")
+        other.all_terms = other.terms = {term.name: term}
+        other.value_targets, other.setting_quantiles = targets, quantiles
+        vars(other).pop("groups", None)
+        return other
 
     def with_evaluation(self, **changes: Any) -> Family:
         """The same equation, compared at other points or settings; see `Evaluation`."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +34,14 @@ EVENLY = 0.2  # of the monitor's mean, everywhere: no place is left without poin
 PART = 1 / 3  # of a solution's variation: that in a layer is one of few parts of it
 LAYER = 0.012  # the share of a coordinate's range with that part, below which it is a layer
 TRUSTED = 1e-6  # an estimated error above which a solution is no row
+FINE, COARSEST = 3, 24  # points of a grid for each function along a coordinate; at least
+SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a share that matters
+LEAKAGE = 0.02  # of the largest amplitude
+INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
+UNITS = 64  # frequencies that are kept
 COARSE = 9  # settings that are solved first
 SEED = 4001
+_SOLVERS: WeakKeyDictionary[Family, FamilySolver] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +99,59 @@ class SolvedSettings:
     def quantiles(self) -> np.ndarray:
         """Points of each coordinate between which equal parts of the monitor lie, (n, dim, q)."""
         return np.stack([_equidistributed(profile) for profile in self._profiles], axis=1)
+
+    def centres(self) -> tuple[float, ...]:
+        """Where the thinnest layer along a single coordinate in [-1, 1] is, if that is inside: the
+        middle of the region with a third of the variation. None of a layer at an end."""
+        if len(self._profiles) > 1 or not self.layered:
+            return ()
+        steps = np.abs(np.diff(self._profiles[0][:, 0], axis=1)).sum(axis=2)  # (settings, steps)
+        place = (np.arange(steps.shape[1]) + 0.5) / steps.shape[1]
+        total = steps.sum(axis=1, keepdims=True)
+        mean = (steps @ place) / total[:, 0]
+        width = np.sqrt(np.sum(steps * (place - mean[:, None]) ** 2, axis=1) / total[:, 0])
+        thinnest = int(np.argmin(width))
+        if not INSIDE < mean[thinnest] < 1 - INSIDE:
+            return ()
+        return (float(np.round(2 * mean[thinnest] - 1, 12)),)
+
+    def carriers(self, scale: float, num: int = UNITS) -> tuple[tuple[float, ...], ...]:
+        """Frequencies of the solutions that units with slopes up to `scale` do not reach.
+
+        In radians of coordinates in [-1, 1], `num` rows with a number for each feature: quantiles
+        of the amplitude spectrum over all settings; what is slow has a carrier of zero. None where
+        nearly all is slow. A periodic coordinate has its harmonics as features instead.
+        """
+        periodic = np.array([name in self._domain.periodic for name in self._domain.names])
+        frequencies, amplitude = _spectrum(self._on_grid(), periodic)
+        frequencies = frequencies * ~periodic
+        size = np.linalg.norm(frequencies, axis=1)
+        fast = size > SLOW * scale
+        if amplitude[fast].sum() < WORTH * amplitude.sum():
+            return ()
+        order = np.argsort(size, kind="stable")
+        cumulated = np.cumsum(amplitude[order]) / amplitude.sum()
+        # Units take them in turns, and may be fewer: neighbours are to be far apart.
+        levels = np.mod(0.6180339887498949 * (np.arange(num) + 0.5), 1)
+        which = order[np.searchsorted(cumulated, levels).clip(max=len(order) - 1)]
+        rows = np.repeat(frequencies[which] * fast[which, None], 1 + periodic, axis=1)
+        return tuple(tuple(map(float, row)) for row in np.round(rows + 0.0, 3))
+
+    @property
+    def _domain(self) -> Box:
+        domain = self.solutions.family.domain
+        assert isinstance(domain, Box)
+        return domain
+
+    def _on_grid(self) -> np.ndarray:
+        """Solutions on an even grid, (settings and outputs, points along each coordinate...)."""
+        domain, shape = self._domain, [axis.num for axis in self.solutions.basis.axes]
+        counts = [max(COARSEST, FINE * num) for num in shape]
+        unit = tensor([(np.arange(n) + 0.5) / n for n in counts])
+        values = self.solutions(np.array(domain.from_unit(unit)))
+        values = np.moveaxis(values, -1, 1).reshape(-1, *counts)
+        size = np.sqrt(np.mean(values**2, axis=tuple(range(1, values.ndim)), keepdims=True))
+        return values / np.where(size > 0, size, 1)
 
     # -- As rows -----------------------------------------------------------------------------------
 
@@ -189,6 +249,24 @@ def _equidistributed(profile: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(np.linspace(0, 1, QUANTILES), m, x) for m in mass])
 
 
+def _spectrum(values: np.ndarray, periodic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Frequency vectors (bins, dim) and the mean amplitude (bins,) of functions (n, points...).
+
+    Along coordinates that do not close under a window (Hann's), padded to twice the length. What is
+    small beside the largest is leakage of the window, and left out.
+    """
+    counts, padded = values.shape[1:], []
+    for i, (num, closed) in enumerate(zip(counts, periodic, strict=True)):
+        window = np.ones(num) if closed else np.hanning(num)
+        values = values * window.reshape(-1, *(1,) * (len(counts) - 1 - i))
+        padded.append(num if closed else 2 * num)
+    amplitude = np.abs(np.fft.fftn(values, padded, axes=tuple(range(1, values.ndim))))
+    amplitude = amplitude.reshape(len(values), -1)
+    amplitude[amplitude < LEAKAGE * amplitude.max(axis=1, keepdims=True)] = 0
+    steps = zip(padded, counts, strict=True)
+    return tensor([2 * np.pi * np.fft.fftfreq(m, 2 / n) for m, n in steps]), amplitude.mean(axis=0)
+
+
 def can_be_solved(family: Family) -> bool:
     """Whether solutions can be rows: a box, no observations or loss weights of its own."""
     return (
@@ -209,7 +287,7 @@ def solve_at(
     if not isinstance(family.domain, Box):
         raise LcpinnError(f"{family.name} has no box as its domain")
     began, reasons, kept = time.perf_counter(), [], []
-    solver = FamilySolver(family, tolerance)
+    solver = known_solver(family, tolerance)
     for setting in _from_the_middle(family.parameters, np.atleast_2d(settings)):
         remaining = seconds - (time.perf_counter() - began)
         if remaining <= 0:
@@ -220,11 +298,36 @@ def solve_at(
             kept.append(setting)
         except LcpinnError as error:
             reasons.append(str(error))
+    return _trusted(family, np.array(kept), solver, reasons, len(np.atleast_2d(settings)))
+
+
+def solved_before(family: Family) -> SolvedSettings:
+    """What the last solver of this very family has solved; an `LcpinnError` where that is none."""
+    solver = _SOLVERS.get(family)
+    if solver is None:
+        raise LcpinnError(f"{family.name} has not been solved before")
+    return _trusted(family, solver.settings, solver, [], len(solver.solved))
+
+
+def _trusted(
+    family: Family, settings: np.ndarray, solver: FamilySolver, reasons: list[str], asked: int
+) -> SolvedSettings:
+    """The solutions at settings (n, p) that are good enough to learn from."""
     good = [i for i, one in enumerate(solver.solved) if one.error <= TRUSTED]
     if not good:
         raise LcpinnError((reasons or [f"{family.name} is not resolved to {TRUSTED:.0e}"])[0])
-    made = in_one_basis(family, np.array(kept)[good], [solver.solved[i] for i in good])
-    return SolvedSettings(made, tuple(reasons), len(np.atleast_2d(settings)))
+    made = in_one_basis(family, settings[good], [solver.solved[i] for i in good])
+    return SolvedSettings(made, tuple(reasons), asked)
+
+
+def known_solver(family: Family, tolerance: float) -> FamilySolver:
+    """A solver that has what was solved of this very family before to begin with."""
+    solver = FamilySolver(family, tolerance)
+    before = _SOLVERS.get(family)
+    if before is not None:
+        solver.begin_with(before)
+    _SOLVERS[family] = solver
+    return solver
 
 
 def _from_the_middle(prior: Coefficients, settings: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
 from lcpinn.domain import Box
@@ -280,7 +280,8 @@ def _collocation(
     faces, num = _faces(term, sampling)
     sets = [_joint(family, face, num, seed + i) for i, face in enumerate(faces)]
     points, parameters, weights = (np.concatenate(part) for part in zip(*sets, strict=True))
-    return _points(points[:, None], parameters, weights, dtype)
+    observed = None if term.faces else _targets(family, points, parameters)
+    return _points(points[:, None], parameters, weights, dtype, observed=observed)
 
 
 def _joint(
@@ -303,7 +304,11 @@ def _joint(
     knobs = np.full((len(unit), prior.dim), 0.5)
     knobs[:, loose] = varied
     # Polynomials in lambda are least certain at its ends: rows lie denser there.
-    parameters = np.asarray(prior.from_unit((1 - np.cos(np.pi * knobs)) / 2))
+    knobs = (1 - np.cos(np.pi * knobs)) / 2
+    if family.setting_quantiles is not None:
+        table = family.setting_quantiles
+        knobs[:, loose] = np.interp(knobs[:, loose], np.linspace(0, 1, len(table)), table)
+    parameters = np.asarray(prior.from_unit(knobs))
     points = domain.place(coordinates, parameters, face, seed)
     if face is None and family.collocate is not None:
         points = np.array(_placed(family, points, parameters))
@@ -325,10 +330,29 @@ def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
     """Random interior points, each with a lambda of its own (traceable): candidates for redraws."""
     first, second = jax.random.split(key)
     parameters, weights = _draw_lambda(family, second, num, dtype)
+    if family.setting_quantiles is not None:
+        parameters = _moved(family, parameters)
     points = family.domain.random(first, num, dtype=dtype, parameters=parameters)
     if family.collocate is not None:
         points = _placed(family, points, parameters)
-    return _points(points[:, None], parameters, weights, dtype)
+    observed = _targets(family, points, parameters)
+    return _points(points[:, None], parameters, weights, dtype, observed=observed)
+
+
+def _moved(family: Family, parameters: Array) -> Array:
+    """Settings of a single coefficient, spread as its quantiles say."""
+    prior, table = family.parameters, jnp.asarray(family.setting_quantiles)
+    unit = prior.to_unit(parameters)
+    spread = jnp.interp(unit, jnp.linspace(0, 1, len(table)), table)
+    loose = jnp.array([name in prior.free for name in prior.names])
+    return jnp.asarray(prior.from_unit(jnp.where(loose, spread, unit)), parameters.dtype)
+
+
+def _targets(family: Family, points: ArrayLike, parameters: ArrayLike) -> Array | None:
+    """What outputs are compared with at interior points, (n, 1, targets), where they are."""
+    if family.value_targets is None:
+        return None
+    return family.value_targets(jnp.asarray(points), jnp.asarray(parameters))[:, None]
 
 
 def _placed(family: Family, points: np.ndarray | Array, parameters: np.ndarray | Array) -> Array:

@@ -12,7 +12,10 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError, check_choice
+from lcpinn.jet import Series
 from lcpinn.network.contract import Conditioning, Params
+from lcpinn.network.interpolant import SCALAR
+from lcpinn.network.interpolant import chebyshev as doubled
 from lcpinn.spec import spec
 
 XAVIER = ("uniform", "normal")
@@ -35,6 +38,9 @@ class FiLM(Conditioning):
 
     `xavier` is how the matrices of a tanh generator are drawn, `uniform` or `normal`; the last one
     is multiplied by `gain`, so that with zero the network starts independent of lambda.
+
+    `stretch` has the Chebyshev coefficients of a variable that takes the place of a single lambda:
+    one in which solutions change evenly, where in lambda itself they have a fold or a resonance.
     """
 
     hidden: int = 64
@@ -43,6 +49,7 @@ class FiLM(Conditioning):
     slopes: float | tuple[float, ...] = 0.0
     xavier: str = "uniform"
     gain: float = 0.0
+    stretch: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("FiLM", "xavier", self.xavier, XAVIER)
@@ -78,6 +85,8 @@ class FiLM(Conditioning):
     def modulate(
         self, params: Params, lam: Array, widths: Sequence[int]
     ) -> list[tuple[Array, Array]]:
+        if self.stretch:
+            lam = chebyshev_sum(lam, self.stretch)
         if self.degree:
             flat = chebyshev(lam, self.degree) @ params["w"]
         else:
@@ -88,7 +97,9 @@ class FiLM(Conditioning):
         return [(scale(gamma), beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
 
     @property
-    def entry(self) -> str:
+    def entry(self) -> str | None:
+        if self.stretch:
+            return None  # no reader of arrays knows of it
         return "chebyshev" if self.degree else "tanh"
 
     def tables(self, dim: int) -> dict[str, np.ndarray]:
@@ -104,6 +115,12 @@ def drawn_matrix(
         return (2 / (fan_in + fan_out)) ** 0.5 * jax.random.normal(key, (fan_in, fan_out), dtype)
     bound = (6 / (fan_in + fan_out)) ** 0.5
     return jax.random.uniform(key, (fan_in, fan_out), dtype, -bound, bound)
+
+
+def chebyshev_sum(values: Array, coefficients: Sequence[float]) -> Array:
+    """Σ c_k T_k of values in [-1, 1], for each of them."""
+    table = doubled(Series(SCALAR, values[None, ..., None]), len(coefficients)).value
+    return table @ jnp.asarray(coefficients, values.dtype)
 
 
 def chebyshev_indices(dim: int, degree: int) -> list[tuple[int, ...]]:

@@ -57,7 +57,7 @@ class Interpolant(Network):
     def apply(self, params: Params, features: Series, lam: Lambda) -> Series:
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
         batch = features.value.shape[:-1]  # lambdas, points of each
-        products = self._products(params, lam, features.coefficients.dtype)
+        products = self.products(params, lam, features.coefficients.dtype)
         if products.shape[-2] != 1:  # every point has a lambda of its own
             products = jnp.broadcast_to(products, (*batch, products.shape[-1]))
             products = products.reshape(-1, 1, products.shape[-1])
@@ -68,7 +68,7 @@ class Interpolant(Network):
         values = _contracted(features.orders, params["coefficients"], amplitudes, tables)
         return Series(features.orders, values.reshape(len(features.orders), *batch, -1))
 
-    def _products(self, params: Params, lam: Lambda, dtype: DTypeLike) -> Array:
+    def products(self, params: Params, lam: Lambda, dtype: DTypeLike) -> Array:
         """∏ T(λ) for all products, (..., products)."""
         parts = []
         for i, selection in enumerate(params["selections"]):

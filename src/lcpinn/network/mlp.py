@@ -32,6 +32,12 @@ class MLP(Network):
     units all centred: a small network then begins as an almost linear function, and least squares
     has to find its frequencies one by one.
 
+    `carriers` are frequencies that solutions are known to have: rows with one slope for each
+    feature, in turns for the units of the first layer, about which their own slopes are spread.
+
+    `centres` are places that the solutions are known to have layers at, rows with a number for each
+    feature: every other unit of the first layer begins with its argument zero there.
+
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
     in its sources, costs one column of weights for each and not a search.
@@ -53,6 +59,8 @@ class MLP(Network):
     holes: bool = False
     xavier: str = "uniform"
     raw: bool = False
+    carriers: tuple[tuple[float, ...], ...] = ()
+    centres: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -98,7 +106,16 @@ class MLP(Network):
         """The first layer with its frequency scale, and with each joined role's gain."""
         gain = jnp.concatenate([jnp.ones(num_features, layer["w"].dtype), *gains])
         steep = spread(layer, num_features, self.frequency_scale)
-        return {"w": steep["w"] * gain[:, None], "b": steep["b"]}
+        w = steep["w"] * gain[:, None]
+        if self.carriers:
+            rows = jnp.resize(jnp.asarray(self.carriers, w.dtype), (w.shape[1], num_features))
+            w = w.at[:num_features].add(rows.T)
+        b = steep["b"]
+        if self.centres:
+            num = b[::2].shape[0]
+            rows = jnp.resize(jnp.asarray(self.centres, w.dtype), (num, num_features))
+            b = b.at[::2].set(-jnp.sum(w[:num_features, ::2].T * rows, axis=1))
+        return {"w": w, "b": b}
 
     def drawn(self, frequency: float, slopes: float) -> MLP:
         """The same network, its parameters drawn with a multiple of the frequency scale, and with

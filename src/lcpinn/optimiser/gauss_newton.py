@@ -23,7 +23,7 @@ from jaxtyping import Array
 from lcpinn.compilation import compiler_options, in_background
 from lcpinn.devices import agreed, on_every_device, spread
 from lcpinn.domain import redraw
-from lcpinn.equilibration import RowScales, equilibrating, row_scales
+from lcpinn.equilibration import RowScales, equilibrating, no_scales, row_scales
 from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.acceptance import Acceptance, GainRatio
@@ -95,7 +95,8 @@ class GaussNewton(Phase):
     No step is longer than the trust-region `radius` times the norm of the parameters: a long one
     that lowers the loss can still throw a network where its units oscillate or saturate, and
     nothing after it gets out of there. `solver` is one of lcpinn.optimiser.damping, or `auto`: QR
-    on a CPU, two-level Cholesky on an accelerator.
+    on a CPU, two-level Cholesky on an accelerator. Rows that are relative errors already are not to
+    be `equilibrated` (lcpinn.equilibration).
     """
 
     sampling: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
@@ -111,6 +112,7 @@ class GaussNewton(Phase):
     tolerance: float = 0.05
     seconds: float | None = None
     block: int = 5
+    equilibrated: bool = True
 
     def __post_init__(self) -> None:
         check_choice("GaussNewton", "solver", self.solver, ("auto", *SOLVERS))
@@ -121,7 +123,7 @@ class GaussNewton(Phase):
         _check_weighting(setup, held_out)
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
-        measure, options = setup.jit(partial(_measure, setup)), compiler_options()
+        measure, options = setup.jit(partial(_measure, self, setup)), compiler_options()
         resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
         validated = setup.jit(partial(_validated, setup, held_out), compiler_options=options)
         clock = Clock(self.seconds, setup.spent)
@@ -290,9 +292,14 @@ def _rows(setup: Setup, params: Params, batch: Batch, scales: RowScales) -> Arra
     return weighted_rows(setup.problem, setup.weighting, params, batch, scale)
 
 
-def _measure(setup: Setup, params: Params, batch: Batch) -> tuple[RowScales, Array]:
+def _measure(
+    self: GaussNewton, setup: Setup, params: Params, batch: Batch
+) -> tuple[RowScales, Array]:
     """The rows' scales at a start, and the loss there."""
-    scales = row_scales(setup.problem, setup.weighting, params, spread(batch, setup.mesh))
+    if self.equilibrated:
+        scales = row_scales(setup.problem, setup.weighting, params, spread(batch, setup.mesh))
+    else:
+        scales = no_scales(setup.problem, batch)
     return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
 
 

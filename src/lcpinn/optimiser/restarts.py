@@ -21,6 +21,7 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
+NEAR = 3.0  # times the tolerance, from where on a known error is worth an estimate
 FIRST_MARK = 30  # steps before which no start is said to stagnate
 
 Judge = Callable[[Params], Estimate]
@@ -113,16 +114,21 @@ class Restarts(Phase):
             after, info = inner.advance(state.inner)
             state = state._replace(inner=after, step=state.step + (int(after.step) - before))
             over = inner.stopped(after, info) is not None
-            if watch is not None and agreed(watch.reached(on_this_device(after, setup.mesh), over)):
+            near = self._close(inner, after)
+            if (
+                watch is not None
+                and near
+                and agreed(watch.reached(on_this_device(after, setup.mesh), over))
+            ):
                 return _solved(state, agreed(watch.error)), {**info, "start": self._tried(state)}
             state, stagnates = self._watch(state, info)
             if self._trying(state) and (over or int(after.step) >= self.trial):
-                state = _remember(state, judge)
+                state = _remember(state, judge, self._known(inner, state.inner))
                 following = int(state.start) + 1
                 resumed = state._replace(inner=state.best, start=state.start + 1, **unmarked)
                 state = begin(state, following) if following < self.starts else resumed
             elif over or (stagnates and self._further(state, info)):
-                state = _remember(state, judge)
+                state = _remember(state, judge, self._known(inner, state.inner))
                 if self._further(state, info):
                     state = begin(state, int(state.start) + 1)
             return state, {**info, "start": self._tried(state)}
@@ -138,7 +144,8 @@ class Restarts(Phase):
             return Stop(stop.reason, f"{stop} of the last start, {int(state.step)} in all")
 
         def finish(state: RestartsState) -> tuple[Params, str]:
-            state = state if bool(state.solved) else _remember(state, judge)
+            if not bool(state.solved):
+                state = _remember(state, judge, self._known(inner, state.inner))
             params, note = inner.finish(state.best)
             error = float(state.error)
             if np.isfinite(error) and not bool(state.solved):
@@ -152,6 +159,16 @@ class Restarts(Phase):
         """The problem with its network, and with the same network drawn in other ways."""
         others = [problem.network.drawn(*how) for how in self.draws]
         return [problem, *(replace(problem, network=network) for network in others)]
+
+    def _close(self, stage: Stage, state: Any) -> bool:
+        """Whether an estimate may say that it is solved: where a state's own rows tell the error,
+        once that is near the tolerance; seconds of estimates before are lost."""
+        known = self._known(stage, state)
+        return known is None or known <= NEAR * self._limit
+
+    def _known(self, stage: Stage, state: Any) -> float | None:
+        """The relative error of a start, where its own rows tell."""
+        return None if stage.relative_error is None else stage.relative_error(state)
 
     @property
     def _limit(self) -> float:
@@ -207,17 +224,21 @@ class Restarts(Phase):
         return self.phase.points(sampling)
 
 
-def _remember(state: RestartsState, judge: Judge | None) -> RestartsState:
-    """Keep what runs now if it is the best of all: by its error, where that can be estimated."""
+def _remember(
+    state: RestartsState, judge: Judge | None, error: float | None = None
+) -> RestartsState:
+    """Keep what runs now if it is the best of all: by its error, if that is known or can be
+    estimated."""
     loss, dtype = state.inner.held_out.best, state.best_loss.dtype
-    error = np.nan if judge is None else agreed(judge(state.inner.best).error)
+    if error is None:
+        error = np.nan if judge is None else agreed(judge(state.inner.best).error)
     known = np.isfinite(error) and np.isfinite(float(state.error))
     first = not np.isfinite(float(state.best_loss))
     better = error < float(state.error) if known else bool(loss < state.best_loss)
     if not (better or first):
         return state
-    error = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
-    return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=error)
+    reached = jnp.asarray(error if np.isfinite(error) else np.inf, dtype)
+    return state._replace(best=state.inner, best_loss=jnp.asarray(loss, dtype), error=reached)
 
 
 def _solved(state: RestartsState, error: float) -> RestartsState:

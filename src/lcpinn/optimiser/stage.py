@@ -164,6 +164,8 @@ class Stage(NamedTuple):
     # What its weighting has learnt, for the next phase, and a first state that goes on with it.
     learnt: Callable[[Any], Any] | None = None
     adopt: Callable[[Any, Any], Any] | None = None
+    # The relative error of a state's best parameters, where its own rows tell; None where not.
+    relative_error: Callable[[Any], float | None] | None = None
 
 
 class Phase(ABC):

@@ -15,14 +15,17 @@ import numpy as np
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
+from lcpinn.interpolated import interpolated
 from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
-from lcpinn.protocol.sizes import Size, is_smooth
+from lcpinn.protocol.sizes import Size, is_smooth, size_of
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
-LOOK_SECONDS, MOST_SECONDS = 5.0, 30.0
+SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
+LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
+WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -33,7 +36,11 @@ class Choice:
     size: Size
     activation: str
     slopes: float | tuple[float, ...] = 0.0
+    carriers: tuple[tuple[float, ...], ...] = ()
+    stretch: tuple[float, ...] = ()
+    centres: tuple[tuple[float, ...], ...] = ()
     own_solutions: bool = False
+    between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
     solving_seconds: float = 0.0
     spent: float = 0.0  # seconds, on the choice itself
 
@@ -53,11 +60,47 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     guess = replace(guess, spent=time.perf_counter() - began)
     if solved.most:  # else the time is better spent on training
         guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
-    if not solved.layered:
-        return guess
-    # Layers: units that saturate, whose steepness goes with powers of the coefficients.
-    steep = replace(size, frequency_scale=STEEP)
-    return replace(guess, size=steep, activation="tanh", slopes=powers(family.parameters))
+    if solved.layered:
+        # Layers: units that saturate, whose steepness goes with powers of the coefficients.
+        steep = replace(size, frequency_scale=STEEP)
+        centres = tuple((place,) for place in solved.centres())
+        slopes = powers(family.parameters)
+        return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
+    if solved.most and family.ansatz is None:  # solutions have all of u, what it imposes included
+        # Smooth, whatever the equation: sines, and frequencies that the solutions have.
+        size = _wider(family, size_of(family, smooth=True))
+        share = math.inf if seconds is None else SHARE_BETWEEN * seconds
+        guess = replace(
+            guess,
+            size=size,
+            activation="sine",
+            between=True,
+            carriers=solved.carriers(size.frequency_scale),
+            solving_seconds=min(share, MOST_SECONDS),
+            stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
+        )
+    return replace(guess, spent=time.perf_counter() - began)
+
+
+def _wider(family: Family, size: Size) -> Size:
+    """A regression takes no derivatives: with three inputs and more it has time for more units,
+    which is what its error is limited by."""
+    if family.domain.dim + len(family.parameters.free) < WIDE:
+        return size
+    return replace(size, widths=tuple(round(WIDER * width) for width in size.widths))
+
+
+def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, ...]:
+    """The variable in which solutions change evenly with the only coefficient. They are solved for
+    it at all settings that it takes, which is for equations in one coordinate a matter of seconds;
+    the training finds them solved."""
+    if family.domain.dim > 1 or len(family.parameters.free) != 1:
+        return ()
+    try:
+        known = interpolated(family, tolerance=tolerance, seconds=seconds)
+    except LcpinnError:
+        return ()
+    return known.stretch if known.enough else ()
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import numpy as np
+
 from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
@@ -62,7 +64,7 @@ def fast(
         seconds = PATIENT
     choice = restrained(family, chosen(family, size_of(family), tolerance, seconds))
     network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
-    if network.activation == "sine" and can_be_tried(family):
+    if network.activation == "sine" and not choice.carriers and can_be_tried(family):
         began = time.perf_counter()
         network = tried(family, network)
         spent += time.perf_counter() - began
@@ -90,12 +92,30 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     return MLP(
         widths=size.widths,
         activation=choice.activation,
-        parameters=FiLM(hidden=0, degree=degree, exponential=exponential, slopes=choice.slopes),
+        parameters=FiLM(
+            hidden=0,
+            degree=degree,
+            exponential=exponential,
+            slopes=choice.slopes,
+            stretch=choice.stretch,
+        ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
         readout=1 if free > MANY else 0,
         holes=holes,
+        carriers=choice.carriers,
+        centres=choice.centres,
     )
+
+
+def _share_of_slopes(choice: Choice) -> float:
+    """Of the first layer's slopes, that which is not given by carriers: a trust region that is
+    relative to all of them would let units lose the frequencies that they are given."""
+    if not choice.carriers:
+        return 1.0
+    own = choice.size.frequency_scale**2 / 3  # of slopes that are spread evenly
+    given = float(np.mean(np.square(choice.carriers)))
+    return float(np.sqrt(own / (own + given)))
 
 
 def _optimiser(
@@ -113,14 +133,21 @@ def _optimiser(
         steps=STEPS if steps is None else steps,
         solver=size.solver,
         dampings=size.dampings,
-        radius=size.radius,
+        radius=size.radius * _share_of_slopes(choice),
         patience=size.patience,
         tolerance=0.02,
         seconds=seconds,
     )
     if choice.own_solutions:
         rows = round(OWN_ROWS * size.interior / OWN_SETTINGS)
-        phase = OwnSolutions(phase, OWN_SETTINGS, rows, seconds=choice.solving_seconds)
+        phase = OwnSolutions(
+            phase,
+            OWN_SETTINGS,
+            rows,
+            seconds=choice.solving_seconds,
+            between=choice.between,
+            missing=tolerance or 1e-6,
+        )
     # Where the loss may rise, a start that gains nothing for a while is not stagnating.
     decrease = 1.2 if size.acceptance.monotone else 1.0
     if tolerance is None:

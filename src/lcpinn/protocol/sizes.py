@@ -61,9 +61,12 @@ _FRONTS_ACCELERATOR = {
 }
 
 
-def size_of(family: Family) -> Size:
-    """The entry for a family on the device that JAX computes on."""
-    smooth = is_smooth(family)
+def size_of(family: Family, *, smooth: bool | None = None) -> Size:
+    """The entry for a family on the device that JAX computes on.
+
+    Whether solutions are `smooth` is guessed from the equation where it is not known.
+    """
+    smooth = is_smooth(family) if smooth is None else smooth
     if jax.default_backend() == "cpu":
         table = _SMOOTH_CPU if smooth else _FRONTS_CPU
     else:

@@ -172,14 +172,15 @@ class TensorBasis:
         whole = max(float(np.sum(squares)), np.finfo(float).tiny)
         return [float(np.sqrt(np.sum(squares[some]) / whole)) for some in last.T]
 
-    def used(self, coefficients: np.ndarray) -> list[int]:
-        """Along each axis, how many functions an expansion (outputs, size) has more than rounding
-        of, and a few more."""
+    def used(self, coefficients: np.ndarray, share: float = UNUSED) -> list[int]:
+        """Along each axis, how many functions an expansion (outputs, size) has more of than a share
+        of the largest one of an output, and a few more."""
         tensor = np.abs(coefficients.reshape(-1, *self.shape))
-        least, counts = UNUSED * tensor.max(), []
+        largest = tensor.max(axis=tuple(range(1, tensor.ndim)), keepdims=True)
+        tensor, counts = tensor / np.where(largest > 0, largest, 1), []
         for i, num in enumerate(self.shape):
             along = np.moveaxis(tensor, 1 + i, 0).reshape(num, -1).max(axis=1)
-            counts.append(min(num, int(np.max(np.flatnonzero(along > least), initial=0)) + 1 + FEW))
+            counts.append(min(num, int(np.max(np.flatnonzero(along > share), initial=0)) + 1 + FEW))
         return counts
 
     def last(self, functions: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ nearest solution), unless its coefficients have not decayed: then sizes grow fro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ from lcpinn.domain import Region
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
-from lcpinn.spectral.expansion import NotFinite
+from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import Basis, functions_on, resized
 from lcpinn.spectral.least_squares import NotSolvable
 from lcpinn.spectral.linearisation import zeroth
@@ -26,6 +28,10 @@ from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
 
 MORE = 100.0  # how much more of the residual may be left than where two sizes agreed
+ROOM, WORTH = 1.15, 0.75  # functions beyond those of use; a share of all that is worth a change
+SHARE = 0.1  # of the tolerance, and again of that: coefficients that are of no use
+GUIDES, FAR = 5, 5.0  # solutions that a guess of another one is made of; weights of a far one
+SAME = 1e-9  # settings in the unit cube that differ by rounding alone
 HALVINGS = 4  # of the way from a solution to one that Newton's method does not find
 
 
@@ -86,12 +92,19 @@ class FamilySolver:
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
         self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
+        self._earlier: dict[tuple[float, ...], Resolved] = {}  # by their place
         self._remaining_share = MORE * tolerance  # of the residual that a frame may leave
 
     @property
     def solved(self) -> list[Resolved]:
         """All solutions, in the order of the calls."""
         return [resolved for _, resolved in self._solved]
+
+    @property
+    def settings(self) -> np.ndarray:
+        """Where they are, (n, p)."""
+        units = np.array([unit for unit, _ in self._solved])
+        return np.asarray(self.family.parameters.from_unit(units))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -103,9 +116,22 @@ class FamilySolver:
         parameters = np.asarray(parameters, float)
         with double():
             unit = np.asarray(self.family.parameters.to_unit(parameters))
-            resolved = self._continued(unit, parameters, seconds, HALVINGS)
+            resolved = self._before(unit)
+            if resolved is None:
+                resolved = self._continued(unit, parameters, seconds, HALVINGS)
         self._solved.append((unit, resolved))
         return resolved
+
+    def begin_with(self, other: FamilySolver) -> None:
+        """Take over what another one of the same family has solved, to go on from."""
+        self._waypoints += [*other._solved, *other._waypoints]
+        self._earlier |= {_place(unit): one for unit, one in self._waypoints}
+        self._remaining_share = max(self._remaining_share, other._remaining_share)
+
+    def _before(self, unit: np.ndarray) -> Resolved | None:
+        """What was solved at this very setting, if that is accurate enough."""
+        resolved = self._earlier.get(_place(unit))
+        return resolved if resolved is not None and resolved.error <= self.tolerance else None
 
     def _continued(
         self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None, halvings: int
@@ -127,6 +153,8 @@ class FamilySolver:
     def _attempt(self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None) -> Resolved:
         setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
         solver = Solver(self.family, setting, self.known, self.tolerance, None)
+        if self.family.is_linear():
+            solver.march = None  # it has one expansion, which grows as long as it has to
         if seconds is not None:
             solver.deadline = min(solver.deadline, solver.began + seconds)
         near = self._nearest(unit)
@@ -140,13 +168,23 @@ class FamilySolver:
         self._solved.append((unit, resolved))
 
     def _nearest(self, unit: np.ndarray) -> Resolved | None:
-        """The nearest solution, in the largest expansion that there is."""
+        """The nearest solution, in the largest expansion that there is; of one coefficient, the
+        polynomial through the nearest few, from which Newton's method has less of a way to go."""
         every = [*self._solved, *self._waypoints]
         if not every:
             return None
-        _, near = min(every, key=lambda one: float(np.sum((one[0] - unit) ** 2)))
+        every.sort(key=lambda one: float(np.sum((one[0] - unit) ** 2)))
         _, largest = max(every, key=lambda one: one[1].expansion.basis.size)
-        coefficients = in_basis(near, largest.expansion.basis)
+        basis, near = largest.expansion.basis, every[0][1]
+        coefficients = in_basis(near, basis)
+        free = self.family.parameters.free
+        if len(free) == 1 and len(every) > 2 and isinstance(basis, TensorBasis):
+            axis = self.family.parameters.names.index(free[0])
+            places = np.array([place[axis] for place, _ in every[:GUIDES]])
+            weights = _lagrange(places, float(unit[axis]))
+            if np.abs(weights).sum() <= FAR:
+                guides = [in_basis(one, basis) for _, one in every[:GUIDES]]
+                coefficients = np.tensordot(weights, np.stack(guides), 1)
         return Resolved(near.error, largest.expansion, coefficients)
 
     def _nearest_place(self, unit: np.ndarray) -> np.ndarray:
@@ -162,7 +200,21 @@ class FamilySolver:
             raise solver.unresolved(why)
         share = solver.remaining_share(resolved.expansion, resolved.coefficients)
         self._remaining_share = max(self._remaining_share, MORE * share)
-        return resolved
+        return self._compact(resolved)
+
+    def _compact(self, resolved: Resolved) -> Resolved:
+        """The same without functions that are of no use: the last growth may have been a long one,
+        and other settings are solved with as many."""
+        basis, tolerance = resolved.expansion.basis, self.tolerance
+        if not isinstance(basis, TensorBasis) or resolved.error > tolerance:
+            return resolved
+        used = basis.used(resolved.coefficients, SHARE * SHARE * tolerance)
+        sizes = [min(n, math.ceil(ROOM * m)) for n, m in zip(basis.shape, used, strict=True)]
+        if math.prod(sizes) > WORTH * basis.size:
+            return resolved
+        smaller = Expansion(resolved.expansion.terms, sizes, resolved.expansion.parameters)
+        error = max(resolved.error, SHARE * tolerance)
+        return Resolved(error, smaller, resized(resolved.coefficients, basis, smaller.basis))
 
     def _at_once(self, solver: Solver, near: Resolved) -> Resolved | None:
         """The solution with the functions of another one; None where they do not resolve it.
@@ -184,6 +236,21 @@ class FamilySolver:
         if solver.remaining_share(expansion, coefficients) > self._remaining_share:
             return None
         return Resolved(near.error, expansion, coefficients)
+
+
+def _place(unit: np.ndarray) -> tuple[float, ...]:
+    """A setting in the unit cube without its rounding, to look it up by."""
+    return tuple(np.round(unit / SAME).tolist())
+
+
+def _lagrange(places: np.ndarray, at: float) -> np.ndarray:
+    """What values at places (n,) count for in the polynomial through them, somewhere."""
+    gaps = places[:, None] - places + np.eye(len(places))
+    if not gaps.all():
+        return np.full(len(places), np.inf)  # two of them coincide
+    ahead = at - places + np.zeros_like(gaps)
+    np.fill_diagonal(ahead, 1.0)
+    return np.prod(ahead / gaps, axis=1)
 
 
 def check_one_basis(family: Family) -> None:

@@ -1,0 +1,194 @@
+"""The page's own solutions between settings: an interpolant in the coefficients as a teacher.
+
+Where solutions at Chebyshev nodes of the coefficients have decayed to a tolerance
+(lcpinn.spectral.interpolation), the page is known at every setting, and a network can be fitted to
+it by regression: rows of values alone,
+
+    row = (u_network(x, λ) - u_interpolated(x, λ)) / rms(u_interpolated(·, λ)),
+
+whose sum of squares is the mean of the squared relative error itself. No differential operator
+stands between the rows and the error, and a step takes no derivatives along coordinates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lcpinn.errors import LcpinnError
+from lcpinn.family import Family
+from lcpinn.network.contract import Params
+from lcpinn.network.interpolant import Interpolant
+from lcpinn.own_solutions import known_solver
+from lcpinn.precision import double
+from lcpinn.rows import Problem
+from lcpinn.sampling import Points
+from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, Growth, begun, stagnates
+from lcpinn.spectral.linearisation import zeroth
+
+MOST_NODES = 3000
+PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
+LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
+ARC = 0.2  # the share of a pace that is not spread evenly
+UNEVEN = 2.2  # a pace, beside its mean, that is worth another variable
+DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+
+    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
+    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    """
+
+    family: Family
+    params: Params
+    log_sizes: np.ndarray
+    settings: np.ndarray
+    missing: float
+    enough: bool  # whether no more was asked for
+
+    @property
+    def _network(self) -> Interpolant:
+        domain = self.family.domain
+        return Interpolant(tuple(name in domain.periodic for name in domain.names))
+
+    @cached_property
+    def _problem(self) -> Problem:
+        return Problem(self.family.plain(), self._network, np.float64)
+
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
+        num = coordinates.shape[0]
+        nothing = jnp.zeros((num, 0))
+        points = Points(
+            coordinates[:, None], parameters, nothing, jnp.ones((num, 1)), nothing[:, None]
+        )
+        orders = zeroth(self.family.domain.dim)
+        return self._problem.outputs(self.params, points, orders)[0, :, 0]
+
+    def sizes(self, parameters: Array) -> Array:
+        """The root mean square (n, outputs) of every output at settings (n, p)."""
+        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
+        products = self._network.products(self.params, lam, np.float64)
+        return jnp.exp(products[:, 0] @ jnp.asarray(self.log_sizes))
+
+    # -- How fast they change with one coefficient -------------------------------------------------
+
+    @cached_property
+    def pace(self) -> np.ndarray:
+        """How fast solutions change along one coefficient, at even places of its unit interval.
+
+        The arc length of λ -> u, every output relative to its size over all λ, most of it spread
+        evenly; its mean is one.
+        """
+        prior, domain = self.family.parameters, self.family.domain
+        free = [name in prior.free for name in prior.names]
+        unit = np.full((PLACES, prior.dim), 0.5)
+        unit[:, free] = np.linspace(0, 1, PLACES)[:, None]
+        centre = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)))
+        points = np.asarray(domain.sobol(POINTS, seed=9, parameters=centre))
+        with double():
+            # Settings as an argument: as a constant the compiler would spend seconds on them.
+            along = lambda x, at: self(jnp.broadcast_to(x, (PLACES, len(x))), at)
+            every = jax.jit(jax.vmap(along, (0, None)))
+            values = np.asarray(every(jnp.asarray(points), jnp.asarray(prior.from_unit(unit))))
+        size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
+        steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
+        pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
+        return 1 - ARC + ARC * pace / max(float(pace.mean()), np.finfo(float).tiny)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether they change much faster at some settings than at most: a fold, a resonance."""
+        return len(self.family.parameters.free) == 1 and float(self.pace.max()) > UNEVEN
+
+    @cached_property
+    def stretch(self) -> tuple[float, ...]:
+        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly, as far as a
+        polynomial that rises throughout can tell; none where they do so anyway."""
+        if not self.uneven:
+            return ()
+        places = np.linspace(-1, 1, PLACES)
+        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
+        travelled = 2 * travelled / travelled[-1] - 1
+        for degree in DEGREES:
+            nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
+            fit = np.polynomial.chebyshev.chebfit(
+                nodes, np.interp(nodes, places, travelled), degree
+            )
+            rising = np.diff(np.polynomial.chebyshev.chebval(places, fit))
+            if np.all(rising > 0):
+                return tuple(map(float, fit))
+        return ()
+
+    def quantiles(self) -> np.ndarray | None:
+        """Even places of the unit interval between which they change as much; None where a network
+        sees lambda itself."""
+        if not self.stretch:
+            return None
+        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
+        levels = np.linspace(0, 1, QUANTILES)
+        return np.interp(levels, travelled / travelled[-1], np.linspace(0, 1, PLACES))
+
+    def targets(self) -> Callable[[Array, Array], Array]:
+        """Of points and their settings: values and one over sizes, (n, 2 outputs)."""
+
+        @jax.jit
+        def observed(coordinates: Array, parameters: Array) -> Array:
+            size = self.sizes(parameters)
+            return jnp.concatenate([self(coordinates, parameters), 1 / size], axis=1)
+
+        return observed
+
+    def taught(self, family: Family) -> Family:
+        """Instead of the family's equations: its outputs compared with these solutions."""
+        return family.compared_with(self.targets(), self.quantiles())
+
+
+def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpolated:
+    """Solutions at ever more settings, until the polynomial between them misses less than a tenth
+    of the tolerance, nothing is gained any more, or the time is up.
+
+    An `LcpinnError` where a setting cannot be solved, or the time is too short for a first one.
+    """
+    began, solver = time.monotonic(), known_solver(family, max(SHARE * tolerance, ROUNDING))
+    growth = Growth(family, tolerance, solver)
+    state = begun(family, {})
+    while int(state.step) < MOST_NODES and not _hopeless(family, state.missing):
+        remaining = seconds - (time.monotonic() - began)
+        if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
+            break
+        state = growth.advanced(state, remaining)
+    grid = growth.grid
+    if grid is None:
+        solved = f"{int(state.step)} settings are solved in {seconds:.0f} s"
+        raise LcpinnError(f"{family.name}: {solved}, too few to interpolate")
+    values = growth.values(state.solutions[: len(grid.positions)])
+    size = np.sqrt(np.mean(values**2, axis=1))
+    size = np.maximum(size, SMALL * size.max(axis=0)) + np.finfo(float).tiny
+    return Interpolated(
+        family,
+        state.params,
+        grid.coefficients(np.log(size)),
+        growth.settings(grid),
+        float(state.missing[-1]),
+        bool(state.missing[-1] <= growth.enough(state)),
+    )
+
+
+def _hopeless(family: Family, missing: np.ndarray) -> bool:
+    """Whether further settings do not help: nothing is gained any more, or, of one coefficient, two
+    levels have gained little, as where a resonance lies in the range."""
+    if stagnates(missing):
+        return True
+    single = len(family.parameters.free) == 1
+    return single and len(missing) >= LEVELS and bool(missing[-1] > GAIN * missing[-3])

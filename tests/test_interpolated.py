@@ -1,0 +1,356 @@
+"""The page's own solutions between settings: as a teacher, and what a network takes from them."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toy import Decay, Oscillator, of_kind
+
+import lcpinn as lc
+from lcpinn.equilibration import no_scales
+from lcpinn.interpolated import interpolated
+from lcpinn.network import MLP, FiLM
+from lcpinn.network.film import chebyshev_sum
+from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
+from lcpinn.optimiser.stage import Stage
+from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
+from lcpinn.precision import double
+from lcpinn.protocol.choice import chosen
+from lcpinn.protocol.gauss_newton import _share_of_slopes
+from lcpinn.protocol.sizes import size_of
+from lcpinn.rows import Problem
+from lcpinn.sampling import Sampling, fixed, scatter
+from lcpinn.spectral.basis import basis_on
+from lcpinn.spectral.family_solver import FamilySolver, _lagrange
+
+
+class Ring(lc.Family):
+    """u_t + u_x = 0 on a ring over many laps: many functions along t, few along x."""
+
+    domain = lc.Box(t=(0.0, 20.0), x=lc.Periodic(0.0, 1.0))
+
+    @lc.interior
+    def equation(self, u_t, u_x):
+        return u_t + u_x
+
+    @lc.on(t=0.0)
+    def start(self, u, x):
+        return u - jnp.sin(2 * jnp.pi * x) - 0.5 * jnp.sin(4 * jnp.pi * x)
+
+
+class Bent(lc.Family):
+    """u'' + a exp(u) = 0, u(0) = u(1) = 0: not linear, with a closed form for no a."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u, u_xx, a):
+        return u_xx + a * jnp.exp(u)
+
+    @lc.on(x=(0.0, 1.0))
+    def ends(self, u):
+        return u
+
+
+class Turning(lc.Family):
+    """w² u'' + (x - 0.2) u' = 0, u(±1) = ±1: a layer of width w about x = 0.2."""
+
+    domain = lc.Box(x=(-1.0, 1.0))
+    parameters = lc.LogUniform(w=(0.005, 1.0))
+
+    @lc.interior
+    def equation(self, u_x, u_xx, x, w):
+        return w**2 * u_xx + (x - 0.2) * u_x
+
+    @lc.on(x=(-1.0, 1.0))
+    def ends(self, u, x):
+        return u - x
+
+
+class Pole(lc.Family):
+    """(1 - w²) u = 1, and nothing else: u' = 0."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(w=(0.5, 2.0))
+
+    @lc.interior
+    def equation(self, u_x):
+        return u_x
+
+    @lc.on(x=0.0)
+    def start(self, u, w):
+        return (1 - w**2) * u - 1
+
+
+class Resonance(lc.Family):
+    """(1 - w² + 0.1 i) (p + i q) = 1, along with nothing: u' = 0 and one condition."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(w=(0.5, 2.0))
+    outputs = ("p", "q")
+
+    @lc.interior
+    def equation(self, p_x, q_x):
+        return p_x, q_x
+
+    @lc.on(x=0.0)
+    def start(self, p, q, w):
+        return (1 - w**2) * p - 0.1 * q - 1, 0.1 * p + (1 - w**2) * q
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    with double():
+        return interpolated(Decay(), tolerance=1e-8, seconds=30.0)
+
+
+# -- Between settings ------------------------------------------------------------------------------
+
+
+def test_solutions_between_settings_are_those_of_the_page(teacher):
+    x, k = np.random.default_rng(0).uniform((0.0, 0.5), (1.0, 2.0), (40, 2)).T
+    with double():
+        values = np.asarray(teacher(jnp.asarray(x[:, None]), jnp.asarray(k[:, None])))
+    assert teacher.enough
+    assert teacher.missing < 1e-8
+    assert np.max(np.abs(values[:, 0] - np.exp(-k * x))) < 1e-8
+
+
+def test_sizes_are_root_mean_squares(teacher):
+    k = np.array([0.5, 1.1, 2.0])
+    with double():
+        sizes = np.asarray(teacher.sizes(jnp.asarray(k[:, None])))[:, 0]
+    assert sizes == pytest.approx(np.sqrt((1 - np.exp(-2 * k)) / (2 * k)), rel=1e-2)
+
+
+def test_a_pole_in_the_range_is_given_up():
+    with double():
+        known = interpolated(Pole(), tolerance=1e-6, seconds=60.0)
+    assert not known.enough
+    assert len(known.settings) <= 129
+
+
+def test_too_little_time_is_an_error_in_words():
+    with pytest.raises(lc.LcpinnError, match="too few to interpolate"):
+        interpolated(Decay(), tolerance=1e-8, seconds=0.0)
+
+
+# -- Where they change fast ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def resonant():
+    with double():
+        return interpolated(Resonance(), tolerance=1e-6, seconds=30.0)
+
+
+def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
+    """From one end of the resonance to the other is a short way in w, and a long one for u."""
+    assert resonant.uneven
+    ends = jnp.asarray(2 * (np.array([0.9, 1.1]) - 0.5) / 1.5 - 1)
+    way = float(np.diff(chebyshev_sum(ends, resonant.stretch))[0])
+    assert way > 1.5 * float(np.diff(ends)[0])
+    both = np.asarray(chebyshev_sum(jnp.array([-1.0, 1.0]), resonant.stretch))
+    assert both == pytest.approx([-1.0, 1.0], abs=0.05)
+    assert not teacher.uneven
+    assert teacher.stretch == ()
+    assert teacher.quantiles() is None
+
+
+def test_rows_lie_at_the_settings_where_solutions_change(resonant):
+    near = lambda settings: np.mean(np.abs(settings - 1.0) < 0.1)
+    with double():
+        taught = resonant.taught(Resonance())
+        plain = resonant.family.compared_with(resonant.targets())
+        shares = [near(_settings_of(family)) for family in (taught, plain)]
+        drawn = scatter(taught, 400, jax.random.PRNGKey(0), np.float64).parameters
+        drawn = np.asarray(drawn)[:, 0]
+    assert shares[0] > 1.4 * shares[1]
+    assert near(drawn) > 0.2  # evenly 0.13
+    assert 0.5 <= np.min(drawn) <= np.max(drawn) <= 2.0
+
+
+def _settings_of(family) -> np.ndarray:
+    batch = fixed(family, Sampling(20_000, 4, 1, "collocation"), np.float64)
+    return np.asarray(batch["interior"].parameters)[:, 0]
+
+
+def test_a_stretched_network_sees_the_other_variable():
+    plain, stretched = FiLM(0, 2), FiLM(0, 2, stretch=(0.0, 0.5, 0.0, 0.5))
+    params = {"w": jnp.ones((2, 8))}
+    lam = jnp.array([[-1.0], [0.3], [1.0]])
+    seen = stretched.modulate(params, lam, (4,))[0][0]
+    moved = chebyshev_sum(lam, stretched.stretch)
+    assert np.asarray(moved)[1, 0] == pytest.approx(0.5 * 0.3 + 0.5 * (4 * 0.3**3 - 3 * 0.3))
+    assert np.allclose(seen, plain.modulate(params, moved, (4,))[0][0])
+    assert stretched.entry is None
+
+
+# -- Rows of values --------------------------------------------------------------------------------
+
+
+def test_a_taught_family_compares_relative_values_inside(teacher):
+    with double():
+        taught = teacher.taught(Decay())
+        batch = fixed(taught, Sampling(60, 4, 1, "collocation"), np.float64)
+        network = MLP((3,))
+        problem = Problem(taught, network, np.float64)
+        params = problem.init(jax.random.PRNGKey(0))
+        rows = problem.residuals(params, batch)["values"][:, 0, 0]
+        points = batch["interior"]
+        full = Problem(Decay(), network, np.float64)
+        value = full.outputs(params, points, taught.orders(taught.groups["interior"]))[0, :, 0, 0]
+        x, k = points.coordinates[:, 0, 0], points.parameters[:, 0]
+        expected = (value - jnp.exp(-k * x)) / teacher.sizes(points.parameters)[:, 0]
+    assert list(batch) == ["interior"]
+    assert np.asarray(rows) == pytest.approx(np.asarray(expected), abs=1e-7)
+    assert list(Decay().terms) == ["equation", "start"]  # the page itself is as it was
+
+
+def test_points_drawn_anew_have_their_targets(teacher):
+    with double():
+        drawn = scatter(teacher.taught(Decay()), 5, jax.random.PRNGKey(1), np.float64)
+        x, k = drawn.coordinates[:, 0, 0], drawn.parameters[:, 0]
+    assert np.asarray(drawn.observed[:, 0, 0]) == pytest.approx(np.exp(-k * x), abs=1e-7)
+    assert scatter(Decay(), 5, jax.random.PRNGKey(1), np.float32).observed.shape == (5, 1, 0)
+
+
+def test_no_scales_leave_rows_as_they_are():
+    problem = Problem(Decay(), MLP((3,)), np.float32)
+    batch = fixed(Decay(), Sampling(12, 4, 1, "collocation"), np.float32)
+    assert all(not np.any(scale) for scale in no_scales(problem, batch).values())
+
+
+# -- Frequencies -----------------------------------------------------------------------------------
+
+
+def test_carriers_are_frequencies_that_slow_units_do_not_reach():
+    family = Oscillator()  # ten radians of a coordinate in [-1, 1]
+    solved = solve_at(family, spread_settings(family.parameters, 3), tolerance=1e-6)
+    carriers = np.abs(solved.carriers(2.0, 16))
+    assert carriers.shape == (16, 1)
+    assert np.median(carriers[carriers > 0]) == pytest.approx(10.0, rel=0.3)
+    assert solved.carriers(8.0) == ()
+
+
+def test_a_periodic_coordinate_has_no_carriers():
+    family = Ring()
+    solved = solve_at(family, np.zeros((1, 0)), tolerance=1e-6)
+    carriers = np.array(solved.carriers(1.5, 32))
+    assert carriers.shape == (32, 3)  # t, and the two features of x
+    assert not carriers[:, 1:].any()
+    assert np.median(np.abs(carriers[:, 0])) == pytest.approx(20 * np.pi, rel=0.1)
+
+
+def test_units_lie_about_their_carriers():
+    plain = MLP((6, 4), frequency_scale=2.0)
+    carried = replace(plain, carriers=((30.0,), (0.0,), (-50.0,)))
+    first = [n.init(jax.random.PRNGKey(3), 1, 1, {}, jnp.float32) for n in (plain, carried)]
+    gap = first[1]["layers"][0]["w"] - first[0]["layers"][0]["w"]
+    assert np.asarray(gap)[0] == pytest.approx([30, 0, -50, 30, 0, -50], abs=1e-4)
+
+
+def test_every_other_unit_begins_where_the_layer_is():
+    network = MLP((5, 4), frequency_scale=3.0, centres=((0.25,),))
+    first = network.init(jax.random.PRNGKey(3), 1, 1, {}, jnp.float32)["layers"][0]
+    argument = np.asarray(0.25 * first["w"][0] + first["b"])
+    assert np.allclose(argument[::2], 0, atol=1e-6)
+    assert np.abs(argument[1::2]).min() > 1e-3
+
+
+def test_a_layer_inside_has_a_centre_and_one_at_an_end_has_none():
+    inside = solve_at(Turning(), spread_settings(Turning().parameters, 3), tolerance=1e-6)
+    assert inside.centres() == pytest.approx((0.2,), abs=0.05)
+    ramp = solve_at(Decay(), spread_settings(Decay().parameters, 3))
+    assert ramp.centres() == ()
+
+
+# -- One solution after the other ------------------------------------------------------------------
+
+
+def test_few_functions_where_few_are_of_use():
+    """Along x nothing is there but two harmonics; along t there are forty periods."""
+    resolved = FamilySolver(Ring(), 1e-7)(np.zeros(0))
+    along_t, along_x = resolved.expansion.sizes
+    assert resolved.error < 1e-7
+    assert along_t > 150
+    assert along_x < 20
+
+
+def test_functions_of_use_are_counted_along_each_axis():
+    basis = basis_on(lc.Box(x=(0.0, 1.0), y=(0.0, 1.0)), (20, 30))
+    coefficients = np.zeros((1, 20, 30))
+    coefficients[0, 3, 7] = 1.0
+    coefficients[0, 9, 2] = 1e-17
+    assert basis.used(coefficients.reshape(1, -1)) == [8, 12]
+
+
+def test_weights_of_a_polynomial_through_solutions():
+    places = np.array([0.0, 0.2, 0.5, 0.9])
+    assert _lagrange(places, 0.3) @ places**3 == pytest.approx(0.3**3)
+    assert not np.isfinite(_lagrange(np.array([0.1, 0.1]), 0.3)).any()
+
+
+def test_what_was_solved_before_is_not_solved_again(monkeypatch):
+    family = Bent()
+    solve_at(family, np.array([[1.0], [1.5]]), tolerance=1e-7)
+    solver = known_solver(family, 1e-7)
+    monkeypatch.setattr(FamilySolver, "_continued", lambda *_: pytest.fail("solved again"))
+    assert solver(np.array([1.5])).error <= 1e-7
+    assert solved_before(family).settings == pytest.approx(np.array([[1.5]]))
+
+
+def test_nothing_was_solved_before():
+    with pytest.raises(lc.LcpinnError, match="has not been solved"):
+        solved_before(Decay())
+
+
+# -- As a phase ------------------------------------------------------------------------------------
+
+
+def test_smooth_solutions_get_sines_whatever_the_equation():
+    choice = chosen(Bent(), size_of(Bent()), 1e-6, 60.0)
+    assert choice.activation == "sine"
+    assert choice.between
+    assert choice.carriers == choice.stretch == ()
+
+
+def test_the_trust_region_is_relative_to_what_carriers_do_not_give():
+    choice = chosen(Bent(), size_of(Bent()), None, None)
+    assert _share_of_slopes(choice) == 1.0
+    given = replace(choice, carriers=((60.0,), (-60.0,)))
+    own = choice.size.frequency_scale / 3**0.5
+    assert _share_of_slopes(given) == pytest.approx(own / (own**2 + 60**2) ** 0.5)
+
+
+def _regression(missing: float) -> lc.Protocol:
+    protocol = lc.protocol.fast(Decay())
+    phase = replace(
+        of_kind(GaussNewton, protocol.phases[0].innermost),
+        sampling=Sampling(120, 8, 1, "collocation"),
+        steps=12,
+        seconds=None,
+    )
+    own = OwnSolutions(phase, settings=4, rows=6, between=True, missing=missing)
+    network = replace(protocol.network, widths=(6,))
+    return replace(protocol, network=network, phases=(Restarts(own, starts=1),))
+
+
+@pytest.mark.parametrize(("error", "looked"), [(1e-3, False), (2e-6, True), (None, True)])
+def test_an_estimate_waits_for_an_error_that_rows_tell(error, looked):
+    phase, nothing = Restarts(GaussNewton(), tolerance=1e-6), cast(Any, None)
+    stage = Stage(1, nothing, nothing, nothing, nothing, relative_error=lambda _: error)
+    assert phase._close(stage, None) is looked
+
+
+@pytest.mark.slow
+def test_a_regression_says_what_its_teacher_misses():
+    solution = lc.train(Decay(), _regression(1e-6), progress=False, report=False)
+    training = solution.run["training"]
+    assert training["missing_between"] <= 1e-6
+    assert len(training["solved_at"]) >= 5
+    assert np.asarray(solution(x=1.0, k=1.3)) == pytest.approx(np.exp(-1.3), rel=0.02)
