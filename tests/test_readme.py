@@ -144,8 +144,8 @@ def test_what_is_said_of_shapes_is_what_was_measured():
     assert readme._error(max(run["error"]["dense_max"] for run in runs)) == said[1]
     factors = [factor(setting) for run in runs for setting in run["settings"]]
     assert max(f for f in factors if f is not None) <= 1 + float(said[2]) / 100
-    without = {run["family"] for run in runs if run["settings"][0]["estimate"] is None}
-    assert without == {"shell", "bore", "washer", "meteor"}  # of three and four coordinates
+    given = sum(f is not None for f in factors)
+    assert f"(at {given} of {len(factors)} settings)" in TEXT
 
 
 def test_runs_of_other_benchmarks_are_no_rows(tmp_path):
