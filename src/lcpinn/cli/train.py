@@ -170,7 +170,7 @@ class _Asked(NamedTuple):
         asked = [*given.values(), self.tolerance]
         if self.protocol is None and not any(value is not None for value in asked):
             return lc.protocol.default(family)
-        name = self.protocol or lc.protocol.default(family).name
+        name = self.protocol or lc.protocol.DEFAULT
         # A protocol that cannot train towards a tolerance is judged by it all the same.
         if name in lc.protocol.PROTOCOLS and lc.protocol.takes(name, "tolerance"):
             given["tolerance"] = self.tolerance

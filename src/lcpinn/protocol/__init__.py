@@ -30,6 +30,7 @@ from lcpinn.protocol.value import Protocol
 
 __all__ = [
     "BOUNDARY_WEIGHT",
+    "DEFAULT",
     "PROTOCOLS",
     "WITH_DATA",
     "Protocol",
@@ -134,8 +135,11 @@ def reason_against(name: str, family: Family) -> str | None:
     return None
 
 
+DEFAULT = "fast"
+
+
 def default(
     family: Family, *, seconds: float | None = None, tolerance: float | None = None
 ) -> Protocol:
     """What `train` uses when nothing is said."""
-    return fast(family, seconds=seconds, tolerance=tolerance)
+    return by_name(DEFAULT, family, seconds=seconds, tolerance=tolerance)
