@@ -1,6 +1,7 @@
 """The page's own solutions between settings: as a teacher, and what a network takes from them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import jax
@@ -18,7 +19,7 @@ from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
 from lcpinn.optimiser.stage import Stage
 from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
 from lcpinn.precision import double
-from lcpinn.protocol.choice import chosen
+from lcpinn.protocol.choice import _pays, chosen
 from lcpinn.protocol.gauss_newton import _share_of_slopes
 from lcpinn.protocol.sizes import size_of
 from lcpinn.rows import Problem
@@ -317,6 +318,21 @@ def test_smooth_solutions_get_sines_whatever_the_equation():
     assert choice.activation == "sine"
     assert choice.between
     assert choice.carriers == choice.stretch == ()
+
+
+@pytest.mark.parametrize(
+    ("linear", "dim", "carriers", "pays"),
+    [(True, 2, (), False), (True, 2, ((60.0,),), True), (True, 1, (), True), (False, 2, (), True)],
+)
+def test_regression_is_for_what_residuals_do_not_find(linear, dim, carriers, pays):
+    family: Any = SimpleNamespace(
+        is_linear=lambda: linear, domain=SimpleNamespace(dim=dim), ansatz=None
+    )
+    solved: Any = SimpleNamespace(most=True, carriers=lambda scale: carriers)
+    size = size_of(Bent())
+    assert _pays(family, solved, size) is pays
+    solved.most = False
+    assert not _pays(family, solved, size)
 
 
 def test_the_trust_region_is_relative_to_what_carriers_do_not_give():

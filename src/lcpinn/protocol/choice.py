@@ -16,7 +16,7 @@ import numpy as np
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.interpolated import interpolated
-from lcpinn.own_solutions import can_be_solved, solve_at, spread_settings
+from lcpinn.own_solutions import SolvedSettings, can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 
@@ -66,7 +66,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         centres = tuple((place,) for place in solved.centres())
         slopes = powers(family.parameters)
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
-    if solved.most and family.ansatz is None:  # solutions have all of u, what it imposes included
+    if _pays(family, solved, size):
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         size = _wider(family, size_of(family, smooth=True))
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
@@ -80,6 +80,19 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
         )
     return replace(guess, spent=time.perf_counter() - began)
+
+
+def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
+    """Whether a network is better fitted to solutions between settings than to residuals, too.
+
+    Residuals of a linear equation in two coordinates find slow solutions as well, and to more
+    digits; not many periods, nor what Newton's method has found. An ansatz has no place here:
+    solutions have all of u, what it imposes included.
+    """
+    if not solved.most or family.ansatz is not None:
+        return False
+    easy = family.is_linear() and family.domain.dim > 1
+    return not easy or bool(solved.carriers(size.frequency_scale))
 
 
 def _wider(family: Family, size: Size) -> Size:
