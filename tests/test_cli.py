@@ -97,15 +97,17 @@ def test_families_as_json():
 def test_which_protocol_applies_where(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     text = run("families", "--protocols").stdout
-    rows = {}  # the paper's families, and below them those on shapes
+    rows = {}  # the paper's families, and below them the others: on shapes, and the cavity
     for line in filter(str.strip, text.splitlines()):
         name, *cells = line.split()
         rows.setdefault(name, []).extend(cells)
-    assert rows["fast"] == ["✓"] * 9
-    assert rows["sa-pinn"] == ["at"] * 4 + ["✓"] * 2 + ["at"] * 3
-    assert rows["causal-pinn"] == ["–"] * 4 + ["✓"] * 2 + ["–"] * 3
-    assert rows["fno"] == ["–"] * 4 + ["✓", "–"] + ["–"] * 3
-    assert set(lcpinn.protocol.PROTOCOLS) <= set(rows)
+    assert rows["fast"] == ["✓"] * 10
+    assert rows["sa-pinn"] == ["at"] * 4 + ["✓"] * 2 + ["at"] * 4
+    assert rows["causal-pinn"] == ["–"] * 4 + ["✓"] * 2 + ["–"] * 4
+    assert rows["fno"] == ["–"] * 4 + ["✓", "–"] + ["–"] * 4
+    with_data = {f"{name}-data" for name in lcpinn.protocol.WITH_DATA}  # for the reproduction
+    assert set(lcpinn.protocol.PROTOCOLS) - with_data <= set(rows)
+    assert not with_data & set(rows)
     flat = " ".join(text.split())
     every = "helmholtz-1d, helmholtz-2d, helmholtz-3d, schrodinger-1d"
     assert f"causal-pinn needs a coordinate t: not for {every}, pipes, cylinder, " in flat

@@ -110,7 +110,7 @@ def test_an_interrupted_run_on_a_shape_ends_bit_identical(make, tmp_path, monkey
 
 @pytest.mark.slow
 def test_coefficients_that_leave_the_shape_alone_are_a_batch():
-    make = partial(tiny, methods.pinn, finish=False)
+    make = partial(tiny, methods.pinn, steps=60, finish=False)
     members = lc.retrain(Warming(), make, [{"k": 0.1}, {"k": 0.3}], progress=False)
     alone = lc.train(Warming(), make(Warming(), at={"k": 0.3}), progress=False, report=False)
     place = {"t": 0.7, "x": np.array([-0.6, 0.8, 0.2]), "y": np.array([0.3, -0.4, 0.0])}

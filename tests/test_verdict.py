@@ -6,6 +6,7 @@ import json
 import time
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -105,7 +106,7 @@ def test_a_single_good_setting_proves_nothing_about_the_others():
 def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     """A slow first estimate would leave no seconds for the others."""
     asked, clock = [], itertools.count()
-    judge = Judge.__new__(Judge)
+    judge: Any = Judge.__new__(Judge)
     family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
