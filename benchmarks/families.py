@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.course import in_words
+from benchmarks.processes import ROOT, with_sources
 from lcpinn.families import FAMILIES
 from lcpinn.files import read_json, write_json
 from lcpinn.study.paper import paper_row
 
-ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = "fast"
 # What the median over seeds is meant to reach.
 TARGETS: dict[str, dict[str, float]] = {
@@ -121,7 +121,7 @@ def train_in_fresh_process(name: str, seed: int, asked: dict[str, Any]) -> Run |
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         job = {"family": name, "seed": seed, "out": f"{folder}/run", "begun": time.time(), **asked}
         environment = (
-            _environment() if asked["warm"] else _environment() | _nothing_compiled(folder)
+            with_sources() if asked["warm"] else with_sources() | _nothing_compiled(folder)
         )
         command = "from benchmarks.families import train_here; train_here()"
         done = subprocess.run(
@@ -161,12 +161,6 @@ def train_here() -> None:
     print(json.dumps({"wall": wall, "seconds_to": seconds_to(points), "course": points}))
 
 
-def _environment() -> dict[str, str]:
-    """The package and this one are found from any directory."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
-
 def _nothing_compiled(folder: str) -> dict[str, str]:
     """Empty caches of JAX and of the CUDA driver; programs are written as `lcpinn train` would."""
     return {
@@ -183,7 +177,7 @@ def _stamp(seeds: list[int]) -> dict[str, Any]:
         "print(json.dumps({**stamp(0), 'platform': jax.default_backend()}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", command], env=_environment(), capture_output=True, text=True
+        [sys.executable, "-c", command], env=with_sources(), capture_output=True, text=True
     )
     if done.returncode:
         sys.exit(f"JAX does not start:\n{done.stderr[-2000:]}")

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import ROOT, stamp_in_fresh_process
+from benchmarks.processes import stamp_in_fresh_process, with_sources
 
 SECONDS = 0.5
 # What the parts are called, and the functions whose own time they are.
@@ -111,8 +111,7 @@ def _children() -> float:
 
 
 def _python(code: str, changes: dict[str, str], *arguments: str) -> str:
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | changes
+    environment = with_sources() | changes
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -62,13 +62,18 @@ def as_they_end(
             raise
 
 
+def with_sources() -> dict[str, str]:
+    """The environment, for a process that is to find these benchmarks and the library."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def python_in_fresh_process(
     code: str, *arguments: str, cores: list[int], cache: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code on some cores, any where none are named; `cache` is for its programs."""
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = with_sources()
     if cache is not None:
         environment |= {
             "JAX_COMPILATION_CACHE_DIR": cache,

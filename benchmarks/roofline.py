@@ -132,9 +132,7 @@ def setup_of(parameters: int) -> Setup:
     return of_width(min(above - 1, above, key=lambda width: abs(count(width) - parameters)))
 
 
-def one_size(
-    setup: Setup, rows: int, repeats: int, mesh: Mesh | None = None
-) -> dict[str, Any]:
+def one_size(setup: Setup, rows: int, repeats: int, mesh: Mesh | None = None) -> dict[str, Any]:
     """Seconds and bytes of every program, on one device or on those of a mesh."""
     problem = setup.problem
     params = jax.jit(problem.init)(jax.random.PRNGKey(SEED))

@@ -335,7 +335,5 @@ def test_what_an_error_quotes_may_go_over_lines():
     matrix: Any = np.ones((2, 2))
     with pytest.raises(lc.LcpinnError) as caught:
         lc.Box(x=matrix)
-    assert str(caught.value) == (
-        "x: array([[1., 1.], [1., 1.]]) is not a range; write (low, high)"
-    )
+    assert str(caught.value) == ("x: array([[1., 1.], [1., 1.]]) is not a range; write (low, high)")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # from a worker

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks.chaos import __main__ as chaos
-from benchmarks.chaos import directory, disk, files, kill, memory, pages, terms
+from benchmarks.chaos import directory, disk, files, kill, memory, pages, process, terms
 from benchmarks.chaos.fault import Case, Fault
 from benchmarks.chaos.registry import FAULTS
 from benchmarks.chaos.table import table
@@ -110,6 +110,13 @@ def test_a_fault_may_have_fewer_cases_than_asked(run):
 def test_the_table_is_made_of_the_results(run):
     text = table({"some": run(fault(), "--count", "3")})
     assert "| `some`: what is done | what holds | 3 of 5 | 3 | even 2; odd 1; at most 2 s |" in text
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_without_its_first_process():
+    """Case 0 of this seed kills the first of two; test_devices.py kills the second."""
+    (case,) = process.cases(range(1), 1)
+    assert (case.passed, case.outcome) == (True, "the first killed"), case.detail
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The page of the study: cells out of records, what is said of them, and that it is current."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -265,6 +266,18 @@ def test_the_first_study_enters_no_other_table():
     (row,) = [line for line in tables.first_table(made) if line.startswith("| burgers")]
     assert "1.00e-3" in row
     assert "1.00e-3" not in "".join(tables.family_table(made, "burgers"))
+
+
+def test_pictures_show_the_first_study_under_its_name_until_there_is_another():
+    first = one_method("burgers", "paper", "full", settings="")
+    again = one_method("burgers", "paper", "full")
+    before = Study("full", {}, {run.name: record(run, 1e-3) for run in first})
+    after = replace(before, records={again[0].name: record(again[0], 2e-3)})
+    assert [s.settings("burgers", "paper") for s in (before, after)] == ["", "code"]
+    assert [s.one("burgers", "paper")["error"]["mean"] for s in (before, after)] == [1e-3, 2e-3]
+    assert figures._label("paper", "") == "LC-PINN (first study)"
+    assert figures._label("paper", "code") == "LC-PINN"
+    assert figures._label("fast", "") == "LC-PINN by fast"
 
 
 def test_errors_are_compared_as_the_authors_measure_them():

@@ -14,7 +14,7 @@ from pathlib import Path
 import lcpinn as lc
 from benchmarks.chaos import kill
 from benchmarks.chaos.fault import Case, Fault, random_of
-from benchmarks.processes import ROOT
+from benchmarks.processes import ROOT, with_sources
 from lcpinn.study.run import Run
 from lcpinn.study.store import Store
 
@@ -49,7 +49,7 @@ def held(kind: str, folder: Path, seed: int) -> str:
     place = out / "k=1-seed1" if kind == "batch" else out
     words = [sys.executable, "-c", HOLD, str(place)]
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=with_sources()
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -72,7 +72,7 @@ def read_only(kind: str, folder: Path, seed: int) -> str:
         if shutil.which("setpriv") is None:
             return ""  # cannot be tried here
         words = ["setpriv", "--bounding-set", "-dac_override", "--", *words]
-    done = subprocess.run(words, capture_output=True, text=True, env=_environment(), cwd=ROOT)
+    done = subprocess.run(words, capture_output=True, text=True, env=with_sources(), cwd=ROOT)
     lines = [s for s in done.stderr.splitlines() if s.startswith("lcpinn: ")]
     if done.returncode == 1 and len(lines) == 1 and "cannot write to" in lines[0]:
         return ""
@@ -104,10 +104,6 @@ def jumping_claims(kind: str, folder: Path, seed: int) -> str:
             finally:
                 time.time = now
     return ""
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
 
 
 TRIALS: tuple[Callable[[str, Path, int], str], ...] = (

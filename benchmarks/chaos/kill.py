@@ -72,7 +72,7 @@ def train(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lc.NotSolvedWarning)
         if kind == "fast":
-            made = _small_fast(family, steps(120))
+            made = small_fast(family, steps(120))
             lc.train(family, made, out=out, report=report, **common)
         elif kind == "paper":
             made = _by_gradient(lc.protocol.paper(family), steps)
@@ -83,7 +83,7 @@ def train(
             lc.retrain(family, make, settings, seeds, out=out, at_once=3, **common)
 
 
-def _small_fast(family: lc.Family, steps: int) -> lc.Protocol:
+def small_fast(family: lc.Family, steps: int) -> lc.Protocol:
     """`fast` without a clock, which would end it elsewhere, and with calls of two steps."""
     made = lc.protocol.fast(family, steps=steps)
     restarts: Any = made.phases[0]

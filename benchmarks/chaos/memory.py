@@ -5,7 +5,6 @@ python -m benchmarks.chaos.memory KIND ROOM     what the limited process runs
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any
 import lcpinn as lc
 from benchmarks.chaos.fault import Case, Fault, random_of
 from benchmarks.chaos.kill import Decay
-from benchmarks.processes import ROOT
+from benchmarks.processes import ROOT, with_sources
 from lcpinn.optimiser import Adam
 from lcpinn.sampling import Sampling
 
@@ -69,8 +68,7 @@ def _taken() -> int:
 
 
 def cases(numbers: range, seed: int) -> Iterator[Case]:
-    paths = (str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = with_sources()
     for number in numbers:
         kind, room = KINDS[number % 3], int(random_of(seed, number).integers(*ROOM))
         words = [sys.executable, "-m", "benchmarks.chaos.memory", kind, str(room)]

@@ -10,7 +10,6 @@ single process with a single device resumes from the checkpoint and has to end l
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -24,8 +23,8 @@ import numpy as np
 
 import lcpinn as lc
 from benchmarks.chaos.fault import Case, Fault, random_of
-from benchmarks.chaos.kill import Decay, _small_fast, cached
-from benchmarks.processes import ROOT
+from benchmarks.chaos.kill import Decay, cached, small_fast
+from benchmarks.processes import ROOT, with_sources
 
 STEPS = 400  # in all: more than fit between the first checkpoint and a kill
 MINUTE = 60.0
@@ -49,7 +48,7 @@ def train(directory: Path, devices: int = 2) -> lc.Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lc.NotSolvedWarning)
         return lc.train(
-            family, _small_fast(family, STEPS), out=directory, resume=True, devices=devices,
+            family, small_fast(family, STEPS), out=directory, resume=True, devices=devices,
             checkpoint_every=0.0, progress=False, report=False,
         )  # fmt: skip
 
@@ -95,9 +94,7 @@ def _case(number: int, directory: Path, draw: np.random.Generator) -> Case:
 
 
 def _begin(index: int, port: int, directory: Path) -> subprocess.Popen[str]:
-    paths = (str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    environment = with_sources() | {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
         "JAX_PLATFORMS": "cpu",
     }

@@ -45,8 +45,7 @@ def heading(result: Result) -> str:
     """Device, time limit and date of the entries."""
     entries = [e for e in result["problems"].values() if "failed" not in e]
     devices = dict.fromkeys(
-        e["stamp"]["device"] + (f", {e['jobs']} at once" if e["jobs"] > 1 else "")
-        for e in entries
+        e["stamp"]["device"] + (f", {e['jobs']} at once" if e["jobs"] > 1 else "") for e in entries
     )
     seconds = sorted({e["seconds"] for e in entries})
     limits = ", ".join(f"{s:g}" for s in seconds)
