@@ -18,7 +18,7 @@ from lcpinn.spec import digest, short, spec, to_plain
 from lcpinn.study.budget import OWN, budget_of
 from lcpinn.study.changes import change
 
-BY_CODE = "code"
+BY_CODE, FIRST = "code", ""
 # Protocols that were others in the first study.
 REVISED = (
     "paper", "lc-pinn", "unconditioned", "pinn", "sa-pinn", "relobralo", "causal-pinn",

@@ -12,7 +12,7 @@ import numpy as np
 
 from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed, of_first_study, one_method
-from lcpinn.study.run import BY_CODE, Run
+from lcpinn.study.run import BY_CODE, FIRST, Run
 from lcpinn.study.store import Store
 
 Record = Mapping[str, Any]
@@ -71,9 +71,14 @@ class Study:
         every = one_method(family, protocol, self.budget, change=change, settings=settings)
         return [self._all[run.name] for run in every if run.name in self._all]
 
+    def settings(self, family: str, protocol: str) -> str:
+        """Those of the authors' code, or of the first study where nothing has them yet."""
+        return BY_CODE if self.runs(family, protocol) else FIRST
+
     def one(self, family: str, protocol: str) -> Record | None:
-        """The record of the first seed that has one."""
-        return next(iter(self.runs(family, protocol)), None)
+        """The record of the first seed that has one, of the first study if there is no other."""
+        settings = self.settings(family, protocol)
+        return next(iter(self.runs(family, protocol, settings=settings)), None)
 
     def cell(
         self,
@@ -97,19 +102,23 @@ class Study:
         means = [float(np.mean([_error(r, published) for r in own])) for own in whole]
         return Cell.of(means, **_cost([r for own in whole for r in own]))
 
-    def at(self, family: str, protocol: str, **lam: float) -> Cell | None:
+    def at(
+        self, family: str, protocol: str, settings: str = BY_CODE, /, **lam: float
+    ) -> Cell | None:
         """A method's error at one setting of the coefficients."""
         errors = []
-        for record in self.runs(family, protocol):
+        for record in self.runs(family, protocol, settings=settings):
             rows = record["error"]["grid"]
             errors += [
                 r["error"] for r in rows if all(math.isclose(r[n], v) for n, v in lam.items())
             ]
         return Cell.of(errors) if errors else None
 
-    def measures(self, family: str, protocol: str, name: str, change: str = "") -> list[Any]:
+    def measures(
+        self, family: str, protocol: str, name: str, change: str = "", settings: str = BY_CODE
+    ) -> list[Any]:
         """A further measure of each seed's run, where it has it."""
-        records = self.runs(family, protocol, change)
+        records = self.runs(family, protocol, change, settings)
         return [r["measures"][name] for r in records if name in r["measures"]]
 
 

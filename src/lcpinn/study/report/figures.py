@@ -33,6 +33,7 @@ from lcpinn.study.plan import OURS, methods, with_data
 from lcpinn.study.report.cells import Cell, Record, Study, paper_at, paper_cell
 from lcpinn.study.report.markdown import METHODS
 from lcpinn.study.report.tables import PER
+from lcpinn.study.run import BY_CODE, FIRST, REVISED
 
 SETTINGS = (1, 3, 10, 30, 100)  # K of the frontier
 
@@ -46,8 +47,14 @@ def _look(method: str) -> dict[str, Any]:
     return {"color": colour, "marker": (*MARKERS, "X")[which % (len(MARKERS) + 1)]}
 
 
-def _label(method: str) -> str:
-    return METHODS[method].replace("`", "")
+def _label(method: str, settings: str = BY_CODE) -> str:
+    """A method's name; runs of the first study are never shown as if they were the others."""
+    earlier = settings == FIRST and method in REVISED
+    return METHODS[method].replace("`", "") + (" (first study)" if earlier else "")
+
+
+def _label_of(record: Record) -> str:
+    return _label(record["protocol"], record["run"].get("settings", FIRST))
 
 
 def _every_method(family: str) -> list[str]:
@@ -69,12 +76,14 @@ def frontier(study: Study) -> Figure | None:
         np.atleast_1d(figure.subplots(1, len(families))), families, strict=True
     ):
         for method in _every_method(family):
-            cell = study.cell(family, method)
+            settings = study.settings(family, method)
+            cell = study.cell(family, method, settings=settings)
             if cell is None or not cell.seconds:
                 continue
             alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting
             times = [cell.seconds * (1 if alone else k) for k in SETTINGS]
-            axis.plot(times, [cell.mean] * len(times), label=_label(method), **_look(method))
+            axis.plot(times, [cell.mean] * len(times), label=_label(method, settings),
+                      **_look(method))  # fmt: skip
         axis.set(xscale="log", xlabel="seconds of training for K settings", title=family)
         logarithmic(axis)
         axis.set_ylabel("relative $L^2$ error")
@@ -91,11 +100,12 @@ def per_parameter(study: Study, family: str) -> Figure | None:
     figure = Figure(figsize=(DOUBLE, 3.2))
     axis = figure.subplots()
     for method in _every_method(family):
-        along = study.measures(family, method, "along")
+        settings = study.settings(family, method)
+        along = study.measures(family, method, "along", settings=settings)
         if along:
-            _band(axis, along, parameter, method)
+            _band(axis, along, parameter, method, settings)
         else:
-            _bars(axis, study, family, method)
+            _bars(axis, study, family, method, settings)
     _papers(axis, family, parameter)
     axis.set(xlabel=symbol(parameter), ylabel="relative $L^2$ error")
     logarithmic(axis)
@@ -103,22 +113,23 @@ def per_parameter(study: Study, family: str) -> Figure | None:
     return figure
 
 
-def _band(axis: Axes, along: list[Any], parameter: str, method: str) -> None:
+def _band(axis: Axes, along: list[Any], parameter: str, method: str, settings: str) -> None:
     """One network for the whole range: the median over seeds, and all seeds as a band."""
     x = [row[parameter] for row in along[0]]
     errors = np.array([[row["error"] for row in one] for one in along])
     colour, dashes = _look(method)["color"], line(ORDER.index(method))["linestyle"]
-    axis.plot(x, np.median(errors, axis=0), label=_label(method), color=colour, ls=dashes)
+    label = _label(method, settings)
+    axis.plot(x, np.median(errors, axis=0), label=label, color=colour, ls=dashes)
     axis.fill_between(x, errors.min(0), errors.max(0), color=colour, alpha=0.15, lw=0)
 
 
-def _bars(axis: Axes, study: Study, family: str, method: str) -> None:
+def _bars(axis: Axes, study: Study, family: str, method: str, settings: str) -> None:
     """Trained anew for each coefficient: mean and deviation at each."""
     cells: dict[float, Cell] = {}
-    for record in study.runs(family, method):
+    for record in study.runs(family, method, settings=settings):
         for row in record["error"]["grid"]:
             value = row[PER[family]]
-            cell = study.at(family, method, **{PER[family]: value})
+            cell = study.at(family, method, settings, **{PER[family]: value})
             if cell is not None:
                 cells[value] = cell
     if cells:
@@ -127,7 +138,7 @@ def _bars(axis: Axes, study: Study, family: str, method: str) -> None:
         std = np.array([cells[v].std for v in x])
         low = np.minimum(std, 0.9 * mean)  # a logarithm cannot show a bar below zero
         look = {"ls": "none", "capsize": 2, **_look(method)}
-        axis.errorbar(x, mean, [low, std], label=_label(method), **look)
+        axis.errorbar(x, mean, [low, std], label=_label(method, settings), **look)
 
 
 def _papers(axis: Axes, family: str, parameter: str) -> None:
@@ -175,7 +186,7 @@ def _curves(records: list[Record], family: str) -> Figure:
                 axes[0].plot(x, unpacked(panel["value"]), label=lam, **line(j))
             gap = unpacked(panel["error"])
             axes[i + 1].semilogy(x, np.where(gap > 1e-17, gap, np.nan), **line(j))
-        axes[i + 1].set(title=f"error, {_label(record['protocol'])}", xlabel=symbol(name))
+        axes[i + 1].set(title=f"error, {_label_of(record)}", xlabel=symbol(name))
         logarithmic(axes[i + 1], 6)
     axes[0].set(title="solution", xlabel=symbol(name), ylabel=symbol(made.outputs[0]))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
@@ -203,7 +214,7 @@ def _planes(records: list[Record], family: str) -> Figure:
             gap = np.reshape(unpacked(panel["error"]), shape)
             shown = image(axes[i, k + 1], gap, extent, *log_scale(gap))
             colour_bar(shown, axes[i, k + 1])
-            axes[i, k + 1].set_title(f"error, {_label(record['protocol'])}")
+            axes[i, k + 1].set_title(f"error, {_label_of(record)}")
     names = list(records[0]["measures"]["field"]["axes"])
     for axis in axes[-1]:
         axis.set_xlabel(symbol(names[0]))
@@ -216,7 +227,8 @@ def _planes(records: list[Record], family: str) -> Figure:
 def spread(study: Study) -> Figure | None:
     """The errors of single weightings, sorted, for every seed; the mean over them dashed."""
     pairs = [(f, p) for f in ("burgers", "buckley-leverett") for p in OURS]
-    known = [(f, p) for f, p in pairs if study.measures(f, p, "slices")]
+    slices = lambda f, p: study.measures(f, p, "slices", settings=study.settings(f, p))
+    known = [(f, p) for f, p in pairs if slices(f, p)]
     if not known:
         return None
     families = list(dict.fromkeys(f for f, _ in known))
@@ -226,9 +238,10 @@ def spread(study: Study) -> Figure | None:
     ):
         for i, protocol in enumerate(OURS):
             style = {"color": COLOURS[i], "ls": line(i)["linestyle"]}
-            for j, errors in enumerate(study.measures(family, protocol, "slices")):
+            label = _label(protocol, study.settings(family, protocol))
+            for j, errors in enumerate(slices(family, protocol)):
                 share = (np.arange(len(errors)) + 0.5) / len(errors)
-                axis.plot(share, errors, label=_label(protocol) if j == 0 else None, **style)
+                axis.plot(share, errors, label=label if j == 0 else None, **style)
         theirs = paper_cell(family, "paper")
         if theirs is not None:
             axis.axhline(theirs.mean, color="black", lw=0.8, ls=":", label="paper, mean over λ")
