@@ -16,7 +16,7 @@ import lcpinn as lc
 from lcpinn import cli
 from lcpinn.export import _erfcx_series, describe, export
 from lcpinn.families import FAMILIES, Burgers, FourHoles, Helmholtz
-from lcpinn.network import MLP, Concat, FiLM, Unseen
+from lcpinn.network import MLP, Concat, FiLM, Units, Unseen
 from lcpinn.rows import Problem
 from lcpinn.shape import Region
 
@@ -125,6 +125,20 @@ def test_the_reader_knows_every_way_for_lambda_to_enter(family, how, reader, tmp
     points = given.pop("coordinates")
     expected = answers(solution, {"coordinates": points, **given})
     assert expected.shape == (50, len(family.outputs))
+    np.testing.assert_allclose(u(points, **given), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degree", [0, 1])
+def test_the_reader_knows_units(degree, reader, tmp_path):
+    rows = ((4.0, -2.0), (0.7, 0.1), (-0.3, 0.2))[: 1 + 2 * degree]
+    units = Units((300.0, 0.0), rows, degree)
+    solution = solution_of(Coupled(), network=MLP((6,), "sine", FiLM(0, 2), units=units))
+    given = inputs(solution)
+    u = reader(solution.to_arrays(tmp_path / "u.npz"))
+    points = given.pop("coordinates")
+    expected = answers(solution, {"coordinates": points, **given})
+    assert expected[:, 0].min() > 100
     np.testing.assert_allclose(u(points, **given), expected, rtol=1e-12, atol=1e-12)
 
 

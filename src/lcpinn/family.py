@@ -13,7 +13,7 @@ import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -35,6 +35,8 @@ from lcpinn.term import Argument, Mark, Term, components, lookup
 
 HELP = ("features", "ansatz", "collocate", "scale")  # hooks that only a network needs
 RESERVED = ("point", "self", "data")
+MAGNITUDES = (1.0, 1e3, 1e6)  # of arguments: a radiation's 5.67e-8 T⁴ is nothing at T = 1
+AFFINE = 1e-9  # a second difference beside the values that it is made of
 
 
 # -- Optional attributes -------------------------------------------------------------------------
@@ -525,29 +527,43 @@ class Family(metaclass=_Built):
                     closed[name] |= set(self.domain.ranges[name])
         return any(len(ends) == 1 for ends in closed.values())
 
-    def is_linear(self) -> bool:
-        """Whether every interior term is an affine function of the outputs and their derivatives.
+    def is_linear(self, *, inside: bool = False) -> bool:
+        """Whether every term is an affine function of the outputs and their derivatives; with
+        `inside`, every interior term, whatever the conditions on the boundary are.
 
-        Asked numerically: the second difference of an affine function vanishes.
+        Asked numerically: the second difference of an affine function vanishes, whatever units its
+        arguments have.
         """
-        return self._linear
+        return self._linear_inside and (inside or self._linear_on_boundary)
 
     @cached_property
-    def _linear(self) -> bool:
-        terms = [t for t in self.all_terms.values() if not t.faces and t.name != "data"]
+    def _linear_inside(self) -> bool:
+        return self._are_affine(t for t in self.all_terms.values() if not t.faces)
+
+    @cached_property
+    def _linear_on_boundary(self) -> bool:
+        return self._are_affine(t for t in self.all_terms.values() if t.faces)
+
+    def _are_affine(self, terms: Iterable[Term]) -> bool:
         rng = np.random.default_rng(0)
         with double():
             unit = rng.uniform(0.2, 0.8, (1, self.domain.dim))
             lam = np.array(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
             point = np.asarray(self.domain.place(unit, lam[None])[0])
             for term in terms:
+                if term.name == "data":
+                    continue
                 orders = self.orders([term])
                 a, b = (rng.normal(size=(len(orders), len(self.outputs))) for _ in "ab")
                 at = partial(_residual_at, term, orders)
                 four = np.stack([a + b, a, b, np.zeros_like(a)])
-                whole, first, other, none = np.asarray(for_once(at)(four, point, lam))
-                if np.any(np.abs(whole - first - other + none) > 1e-8 * (1 + np.abs(whole))):
-                    return False
+                tried = np.concatenate([size * four for size in MAGNITUDES])
+                values = np.asarray(for_once(at)(tried, point, lam))
+                values = values.reshape(len(MAGNITUDES), 4, -1)
+                whole, first, other, none = np.moveaxis(values, 1, 0)
+                rounding = AFFINE * np.max(np.abs(values), axis=1)
+                if not np.all(np.abs(whole - first - other + none) <= rounding):
+                    return False  # or not finite, as a logarithm of what is negative
         return True
 
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
@@ -593,7 +609,8 @@ class Family(metaclass=_Built):
 
 def _residual_at(term: Term, orders: Orders, series: Array, point: Array, lam: Array) -> Array:
     """A term at one point, for several series (n, len(orders), outputs)."""
-    return jax.vmap(lambda s: term.residual(s, orders, point, lam))(series)
+    normal = jnp.full_like(point, len(point) ** -0.5)  # any will do
+    return jax.vmap(lambda s: term.residual(s, orders, point, lam, normal=normal))(series)
 
 
 def place_label(place: Face | Part) -> str:

@@ -7,6 +7,7 @@ from lcpinn.network.film import FiLM
 from lcpinn.network.fno import FNO
 from lcpinn.network.interpolant import Interpolant
 from lcpinn.network.mlp import MLP
+from lcpinn.network.units import Units
 from lcpinn.network.unseen import Unseen
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "FiLM",
     "Concat",
     "Unseen",
+    "Units",
     "DeepONet",
     "FNO",
     "Interpolant",

@@ -16,6 +16,7 @@ from lcpinn.jet import ACTIVATIONS, Series
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
 from lcpinn.network.film import XAVIER, FiLM, chebyshev, chebyshev_indices, drawn_matrix
+from lcpinn.network.units import Units
 from lcpinn.spec import spec
 
 
@@ -45,6 +46,8 @@ class MLP(Network):
     With `holes` the first layer also sees the coordinates inverted in each hole of the domain, and
     the logarithm of the distance from it: in these a solution between holes is smooth.
 
+    `units` are those of the page, where its solutions are not of size one (lcpinn.network.units).
+
     `xavier` is how matrices are drawn after Glorot and Bengio (2010): `uniform` or `normal`. With
     `raw` the network sees coordinates as they are and the logarithms of loss weights, where else
     both are scaled to [-1, 1].
@@ -61,6 +64,7 @@ class MLP(Network):
     raw: bool = False
     carriers: tuple[tuple[float, ...], ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -154,13 +158,16 @@ class MLP(Network):
             h = (h + shift).apply(act)
         last = params["layers"][-1]
         outputs = h @ last["w"] + last["b"]
-        if "readout" not in params:
-            return outputs
-        weights = params["readout"]
+        if "readout" in params:
+            outputs = outputs + self._read_out(params["readout"], h, lam["parameters"])
+        return outputs if self.units is None else self.units.applied(outputs, lam.get("parameters"))
+
+    def _read_out(self, weights: Params, h: Series, lam: Array) -> Series:
+        """What weights of the last layer that are polynomials in the coefficients add."""
         each = (h @ weights["w"] + weights["b"]).coefficients
-        polynomials = chebyshev(lam["parameters"], self.readout)
+        polynomials = chebyshev(lam, self.readout)
         apart = each.reshape(*each.shape[:-1], polynomials.shape[-1], -1)
-        return outputs + Series(h.orders, jnp.sum(apart * polynomials[..., None], axis=-2))
+        return Series(h.orders, jnp.sum(apart * polynomials[..., None], axis=-2))
 
     @property
     def sees_holes(self) -> bool:
@@ -184,6 +191,8 @@ class MLP(Network):
             tables |= {f"conditioning.{role}.{k}": v for k, v in how.tables(dim).items()}
         if self.readout and "parameters" in dims:
             tables["readout.orders"] = np.array(chebyshev_indices(dims["parameters"], self.readout))
+        if self.units is not None:
+            tables |= self.units.tables(dims.get("parameters", 0))
         powers = tuple(
             role
             for role in dims

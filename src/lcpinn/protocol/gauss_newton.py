@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from lcpinn.family import Family
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Phase, Restarts
 from lcpinn.protocol.choice import Choice, chosen
+from lcpinn.protocol.magnitudes import units_of
 from lcpinn.protocol.noise import restrained
 from lcpinn.protocol.sizes import size_of
 from lcpinn.protocol.trial import can_be_tried, tried
@@ -63,11 +65,12 @@ def fast(
     if tolerance is not None and seconds is None and steps is None:
         seconds = PATIENT
     choice = restrained(family, chosen(family, size_of(family), tolerance, seconds))
-    network, spent = _network(family, choice, exponential=tolerance is not None), choice.spent
+    began = time.perf_counter()
+    network = _network(family, choice, exponential=tolerance is not None)
+    network = replace(network, units=units_of(family))
     if network.activation == "sine" and not choice.carriers and can_be_tried(family):
-        began = time.perf_counter()
         network = tried(family, network)
-        spent += time.perf_counter() - began
+    spent = choice.spent + time.perf_counter() - began
     return Protocol(
         name="fast",
         network=network,

@@ -79,4 +79,4 @@ def size_of(family: Family, *, smooth: bool | None = None) -> Size:
 
 def is_smooth(family: Family) -> bool:
     """Linear equations, and ordinary ones: a front needs a second coordinate to move along."""
-    return family.domain.dim == 1 or family.is_linear()
+    return family.domain.dim == 1 or family.is_linear(inside=True)
