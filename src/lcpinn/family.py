@@ -561,9 +561,11 @@ class Family(metaclass=_Built):
                 values = np.asarray(for_once(at)(tried, point, lam))
                 values = values.reshape(len(MAGNITUDES), 4, -1)
                 whole, first, other, none = np.moveaxis(values, 1, 0)
-                rounding = AFFINE * np.max(np.abs(values), axis=1)
-                if not np.all(np.abs(whole - first - other + none) <= rounding):
-                    return False  # or not finite, as a logarithm of what is negative
+                with np.errstate(invalid="ignore"):  # not finite, as the logarithm of -1, is not so
+                    second = np.abs(whole - first - other + none)
+                    affine = np.all(second <= AFFINE * np.max(np.abs(values), axis=1))
+                if not affine:
+                    return False
         return True
 
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:

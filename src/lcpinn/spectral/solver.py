@@ -1,8 +1,9 @@
 """The solution at one setting, without a network.
 
 The resolution grows, coordinate by coordinate, until the expansion's last coefficients have decayed
-and two sizes agree. An initial-value problem with two coordinates that no expansion resolves is
-marched through, twice and more, until two marches agree.
+and two sizes agree. An initial-value problem that no expansion resolves is marched through, twice
+and more, until two marches agree: with one coordinate window by window (windows.py), which is also
+where Newton's method begins, with two slab by slab (march.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,17 @@ from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
-from lcpinn.spectral.march import Limits, March, Unresolved, march_direction, marched_values
+from lcpinn.spectral.march import (
+    Limits,
+    March,
+    Unresolved,
+    initial_coordinate,
+    march_direction,
+    marched_values,
+)
 from lcpinn.spectral.newton import NotConverged, first_solution, newton
 from lcpinn.spectral.slab import SlabExpansion
+from lcpinn.spectral.windows import in_windows
 from lcpinn.threads import blas_threads
 
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
@@ -36,8 +45,10 @@ GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
 SHARE = 0.1  # of the tolerance, that the last coefficients may have
 MOST_REMAINING = 1e-2  # the share of the residual that may be left between the points
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
+NEAR = 0.1  # the distance within which Newton's method has found what it began with
 USEFUL = 1e-3  # an error above which a solution is none
 FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
+DECAYS, EVENLY = (1e-6, 1e-8, 1e-10, 1e-12), 4001  # of windows; times that two are compared at
 LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
 SECONDS = 60.0  # after which the resolution grows no more
 SHORT = 15.0  # the same for an equation that is not linear and can be marched through
@@ -152,6 +163,8 @@ class Solver:
         direction = march_direction(self.terms)
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
+        # An ordinary equation with initial conditions is solved window by window.
+        self.stepping = initial_coordinate(self.terms) if family.domain.dim == 1 else None
         if direction is not None and not known.levels:
             self.march = March(self.terms, direction, limits)
             if not family.is_linear():
@@ -162,10 +175,10 @@ class Solver:
         solution = None if expanded is None else self._of(expanded)
         if solution is not None and solution.error <= self.tolerance:
             return solution
-        if self.march is not None:
+        if self.march is not None or self.stepping is not None:
             try:
                 with blas_threads(1):
-                    marched = self._marched(self.march)
+                    marched = self._stepped() if self.march is None else self._marched(self.march)
                 if solution is None or marched.error < solution.error:
                     solution = marched
             except Unresolved as unresolved:
@@ -271,11 +284,39 @@ class Solver:
         while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
             expansions.append(Expansion(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
-        thorough = self.march is None  # a front is better marched through than sought for
+        if (found := self._in_windows(expansions)) is not None:
+            return found
+        # A front is better marched through than sought for, and so is what windows do not find.
+        thorough = self.march is None and self.stepping is None
         which, coefficients = first_solution(
             expansions, self.at, thorough=thorough, deadline=self.deadline
         )
         return expansions[which], self._level(expansions[which], coefficients)
+
+    def _in_windows(self, expansions: list[Expansion]) -> tuple[Expansion, np.ndarray] | None:
+        """A nonlinear ordinary equation from its initial value on, where Newton's method does not
+        find the whole of its solution at once; with as many functions as it takes."""
+        if self.stepping is None or self.family.is_linear():
+            return None
+        try:
+            windows = in_windows(self.at, self.stepping)
+        except (NotConverged, NotFinite, NotSolvable):
+            return None
+        expansion = expansions[0]
+        while expansion.basis.size * len(self.family.outputs) <= MOST[1]:
+            axis = expansion.basis.axes[0]
+            times = axis.nodes()
+            values = windows(times)
+            guess = np.linalg.lstsq(axis.values(times, 0), values, rcond=None)[0].T
+            try:
+                solved = newton(expansion, self.at, guess, deadline=self.deadline)
+                if self._gap(expansion, solved, guess) < NEAR:
+                    return expansion, solved
+            except (NotConverged, NotFinite, NotSolvable):
+                pass
+            sizes = [int(GROWTH[1] * expansion.sizes[0])]
+            expansion = Expansion(self.terms, sizes, self.at.parameters)
+        return None
 
     def _late(self) -> bool:
         return time.perf_counter() > self.deadline
@@ -348,7 +389,31 @@ class Solver:
             self.family, self.setting, error, why, resolution, self.known.note, values
         )
 
-    # Marches.
+    # Marches, and windows.
+
+    def _stepped(self) -> NumericalSolution:
+        """Windows in which coefficients decay further and further, until two solutions agree."""
+        assert self.stepping is not None
+        (name, (low, high)), = self.family.domain.ranges.items()  # fmt: skip
+        times, before, error, windows = np.linspace(low, high, EVENLY), None, np.inf, None
+        for decayed in DECAYS:
+            try:
+                windows = in_windows(self.at, self.stepping, decayed)
+            except (NotConverged, NotFinite, NotSolvable):
+                break
+            values = windows(times)
+            if before is not None:
+                error = _distance(values, before)
+            if error <= self.tolerance or time.perf_counter() > self.began + SECONDS:
+                break
+            before = values
+        if windows is None or error > USEFUL:
+            raise Unresolved("windows that follow one another do not get to its end")
+        why = "" if error <= self.tolerance else "finer windows do not agree to the tolerance"
+        return NumericalSolution(
+            self.family, self.setting, max(error, 1e-15), why, {name: windows.num_functions}, "",
+            lambda points: windows(points[:, 0]),
+        )  # fmt: skip
 
     def _marched(self, march: March) -> NumericalSolution:
         """Marches that leave less and less, until two agree to the tolerance."""
@@ -375,9 +440,7 @@ class Solver:
             slabs, along, size = following, march.direction.along, finer
             values = at.values(points) + marched_values(slabs, along, points)
             if before is not None:
-                scale = np.sqrt(np.mean(values**2, axis=0))
-                gap = np.sqrt(np.mean((values - before) ** 2, axis=0))
-                error = float(np.max(gap / np.where(scale > 0, scale, 1)))
+                error = _distance(values, before)
             if error <= self.tolerance:
                 break
             before = values
@@ -396,3 +459,10 @@ class Solver:
             self.family, self.setting, error, why, resolution, "",
             lambda p: at.values(p) + marched_values(slabs, march.direction.along, p),
         )  # fmt: skip
+
+
+def _distance(values: np.ndarray, others: np.ndarray) -> float:
+    """Of two functions by their values (n, outputs), relative; the worst output counts."""
+    scale = np.sqrt(np.mean(values**2, axis=0))
+    gap = np.sqrt(np.mean((values - others) ** 2, axis=0))
+    return float(np.max(gap / np.where(scale > 0, scale, 1)))
