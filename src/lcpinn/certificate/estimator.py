@@ -21,6 +21,7 @@ from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.shape.corners import may_have_inward_corners
+from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
 from lcpinn.spectral.frame import Basis, affordable, functions_on, too_many_holes
@@ -59,7 +60,7 @@ BETWEEN = 0.5  # the share that may be left between the points
 FRAME_BETWEEN = {1: 0.1, 2: 0.1, 3: 0.35, 4: 0.35}  # in a frame, by the number of coordinates
 ON_RIMS = 0.35  # the share of a boundary term's residual that may be left between its points
 COARSE = 2.0  # times both of these, for what is only compared with
-DISTANCE = 0.5  # of two corrections in a frame, beside the finer of them
+DISTANCE = 0.5  # of two corrections, beside the finer of them
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
@@ -196,7 +197,7 @@ class Estimator:
         if sizes not in self._expansions:
             while len(self._expansions) >= KEPT:
                 del self._expansions[next(iter(self._expansions))]
-            self._expansions[sizes] = Expansion(self.terms, sizes)
+            self._expansions[sizes] = Expansion(self.terms, sizes, integrated=len(sizes) == 1)
         return self._expansions[sizes]
 
     @cached_property
@@ -216,7 +217,7 @@ class Estimator:
             if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
-                if _agree(error, other, AGREE):
+                if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
                     return attempt.correction
             sizes = _grown(attempt)
             if sizes is None or not patience.allows(sizes, grown):
@@ -239,10 +240,11 @@ class Estimator:
         """Those of two expansions to begin with: as the residual needs, if that is affordable."""
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         fine, coarse = ((num,) * dim for num in SIZES[dim])
-        fine, coarse = _within(fine, QUICK / outputs), _within(coarse, LESS * QUICK / outputs)
+        quick = QUICK[dim] / outputs
+        fine, coarse = _within(fine, quick), _within(coarse, LESS * quick)
         if least is not None:
             return self._beyond(least, fine), self._beyond(least, coarse)
-        if dim > 1 and patience.seconds > 0:
+        if dim == 1 or patience.seconds > 0:
             wanted = tuple(max(num, FEWEST[dim]) for num in needed(at))
             if any(a > b for a, b in zip(wanted, fine, strict=True)) and patience.allows(wanted):
                 fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
@@ -291,18 +293,23 @@ class Estimator:
     def _distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
         """Of two corrections over the domain, beside the first; the worst output counts."""
         expansion = self._expansion(one.sizes, at.parameters)
-        points, orders = expansion.inside.points, zeroth(self.family.domain.dim)
-        d, e = (a.basis.evaluate(a.coefficients, points, orders)[0] for a in (one, other))
+        points, d = expansion.inside.points, expansion.values(one.coefficients)
+        if isinstance(one.basis, TensorBasis) and isinstance(other.basis, TensorBasis):
+            e = expansion.values(other.basis.resized(other.coefficients, one.basis))
+        else:
+            orders = zeroth(self.family.domain.dim)
+            e = other.basis.evaluate(other.coefficients, points, orders)[0]
         values = at.values(points) + d
         return self._relative(expansion, d - e, values) / (
-            self._relative(expansion, d, values) + TINY
+            self._relative(expansion, d, values) + TINY / DISTANCE
         )
 
     def _beyond(self, least: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Sizes that go beyond what is judged, in proportion, as far as that is affordable."""
         share = 1 + BEYOND * sizes[0] / SIZES[len(sizes)][0]
         more = tuple(max(a, int(np.ceil(share * b))) for a, b in zip(sizes, least, strict=True))
-        return more if num_unknowns(more) * len(self.family.outputs) <= QUICK else sizes
+        outputs = len(self.family.outputs)
+        return more if num_unknowns(more) * outputs <= QUICK[len(sizes)] else sizes
 
     def _attempt(
         self, sizes: tuple[int, ...], at: Linearisation, allowance: float = 1.0

@@ -62,8 +62,15 @@ class LinearisedTerms:
 
     def highest_orders(self, coordinate: int) -> tuple[int, ...]:
         """For each output its highest derivative along a coordinate, inside."""
+        return self._orders_in(self.interior, coordinate)
+
+    def orders_along(self, coordinate: int) -> tuple[int, ...]:
+        """The same in all terms, conditions included."""
+        return self._orders_in(self.terms, coordinate)
+
+    def _orders_in(self, terms: Sequence[Term], coordinate: int) -> tuple[int, ...]:
         highest = [0] * len(self.family.outputs)
-        for term in self.interior:
+        for term in terms:
             for argument in term.arguments:
                 for index in argument.indices:
                     at = argument.position
