@@ -111,7 +111,7 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
 
-    def estimator(params, lam, shots, *, fronts, seconds):
+    def estimator(params, lam, shots, *, fronts, seconds, bounds):
         asked.append(seconds)
         return Estimate(1e-8, "")
 

@@ -43,12 +43,12 @@ def needed(at: Linearisation) -> list[int]:
 
 def _energies(at: Linearisation, points: np.ndarray, axis: Axis) -> np.ndarray:
     """The residual's squared coefficients along an axis, all lines and equations together."""
-    total = np.zeros(1)
+    total, lines = np.zeros(1), LINES[at.family.domain.dim]
     for term in at.terms.interior:
         orders = at.family.orders([term])
         residual, slopes = at.slopes(term, orders, at.series(points, orders), points)
         unit = np.sqrt(np.mean(np.sum(slopes**2, axis=(2, 3)), axis=0))  # each equation's own
-        values = (residual / np.where(unit > 0, unit, 1)).reshape(LINES[at.family.domain.dim], -1, residual.shape[1])
+        values = (residual / np.where(unit > 0, unit, 1)).reshape(lines, -1, residual.shape[1])
         if axis.periodic:
             squares = np.abs(scipy.fft.rfft(values, axis=1)) ** 2
         else:

@@ -8,12 +8,12 @@ Gegenbauer polynomials (Olver and Townsend 2013),
 whose three-term recurrence keeps its accuracy with a thousand functions, where differentiating
 coefficients would lose a digit for every factor of three.
 
-Or integrals of Legendre polynomials, whose derivatives of one order are orthogonal in the plain mean
-over the interval. They span the same polynomials, but a differential equation of that order is then
-an integral equation of the second kind (Greengard 1991), well conditioned in that norm however many
-functions there are; and what least squares leaves in that norm is orthogonal to smooth functions,
-and has hardly any solution. What is left in the weights of Gegenbauer polynomials vanishes at the
-ends, where their integrals do not: conditions on derivatives there amplify it by powers of the
+Or integrals of Legendre polynomials, whose derivatives of one order are orthogonal in the plain
+mean over the interval. They span the same polynomials, but a differential equation of that order is
+then an integral equation of the second kind (Greengard 1991), well conditioned in that norm however
+many functions there are; and what least squares leaves in that norm is orthogonal to smooth
+functions, and has hardly any solution. What is left in the weights of Gegenbauer polynomials may be
+large at the ends, where these vanish: conditions on derivatives there amplify it by powers of the
 number of functions.
 """
 

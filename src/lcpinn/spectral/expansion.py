@@ -43,8 +43,8 @@ class Expansion:
     `T'(u + c)[step] = -T(u + c)` for all terms together is one step of Newton's method for the
     coefficients c of d. In a box the points are tensor grids (`on_box`); in any other region, which
     may depend on the parameters, they are scattered, and the functions, on its bounding box, are a
-    frame. With four coordinates points are scattered in a box, too. With `integrated`, in a box, the
-    functions are integrals of Legendre polynomials.
+    frame. With four coordinates points are scattered in a box, too. With `integrated`, in a box,
+    the functions are integrals of Legendre polynomials.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Expansion:
 
     def base(self, at: Linearisation) -> list[np.ndarray]:
         """The base's Taylor coefficients at every grid."""
-        return [at.series(grid.points, grid.orders) for grid in self.grids]
+        return at.several([(grid.points, grid.orders) for grid in self.grids])
 
     def step(
         self, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray],
