@@ -57,12 +57,12 @@ FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out: at first
 FIRST_IN_FRAME = {1: 4000, 2: 4000, 3: 3200, 4: 2400}
 MOST_IN_FRAME = {1: 2000, 2: 2000, 3: 3200, 4: 2400}
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
-ON_GRIDS = 0.3  # the same on tensor grids, where it is one of mean squares over the domain
 BETWEEN = 0.5  # the share that may be left between the points
 FRAME_BETWEEN = {1: 0.1, 2: 0.1, 3: 0.35, 4: 0.35}  # in a frame, by the number of coordinates
 ON_RIMS = 0.35  # the share of a boundary term's residual that may be left between its points
 COARSE = 2.0  # times both of these, for what is only compared with
 DISTANCE = 0.5  # of two corrections, beside the finer of them
+NEAR = 0.25  # the same, for what a residual that is not resolved will not change much
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
@@ -231,7 +231,7 @@ class Estimator:
         if sizes not in self._expansions:
             while len(self._expansions) >= KEPT:
                 del self._expansions[next(iter(self._expansions))]
-            self._expansions[sizes] = Expansion(self.terms, sizes, integrated=self._on_grids)
+            self._expansions[sizes] = Expansion(self.terms, sizes, integrated=len(sizes) == 1)
         return self._expansions[sizes]
 
     @cached_property
@@ -253,7 +253,7 @@ class Estimator:
         attempt, before = self._attempt(fine, at), None
         for grown in range(1 + GROWTHS[self.family.domain.dim]):
             attempts.append(attempt)
-            if attempt.remaining_share <= ON_GRIDS and not attempt.correction.estimate.reason:
+            if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
                 if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
@@ -270,19 +270,22 @@ class Estimator:
         """What is not resolved, between what two corrections share and what stability allows."""
         estimate, (*others, last) = correction.estimate, attempts
         before = others[-1] if others else last.without()
-        if _agree(last.error, before.error, AGREE) and self._distance(last, before, at) < DISTANCE:
+        if _agree(last.error, before.error, AGREE) and self._distance(last, before, at) < NEAR:
             estimate = estimate._replace(at_least=last.error / 2)
         constants = self._stability(at)
         most = min(self._at_most(at, a, constants) for a in (last, last.without()))
         return correction._replace(estimate=estimate._replace(at_most=most))
 
     def _stability(self, at: Linearisation) -> list[tuple[Expansion, Stability]]:
-        """Constants of stability by expansions of two sizes; none where one has none."""
+        """Constants of stability by expansions of two sizes; none where one has none.
+
+        The norms are plain means, in which integrals of Legendre polynomials are what is solvable.
+        """
         constants, dim = [], self.family.domain.dim
         if self._determinacy.levels:
             return []
         for num in STABLE[dim]:
-            expansion = self._expansion((num,) * dim, at.parameters)
+            expansion = Expansion(self.terms, (num,) * dim, integrated=True)
             scale = np.sqrt(expansion.mean_square(at.values(expansion.inside.points)))
             try:
                 constant = stability(expansion, at, np.where(scale > 0, scale, 1))
@@ -406,7 +409,6 @@ class Estimator:
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
         coefficients, whole, share, error = expansion.zero, 0.0, 0.0, np.nan
-        misfit = ON_GRIDS if expansion.on_box else MISFIT
         refused = lambda reason: Attempt(
             _none(reason), sizes, coefficients, expansion.basis, share, error
         )
@@ -420,11 +422,11 @@ class Estimator:
             except NotSolvable:
                 return refused("the linearised equations are singular")
             whole = max(whole, float(np.linalg.norm(solved.initial)))
-            share = float(np.linalg.norm(solved.remaining)) / (whole + TINY / misfit)
+            share = float(np.linalg.norm(solved.remaining)) / (whole + TINY / MISFIT)
             coefficients = coefficients + solved.coefficients
             d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
-            if share > 3 * misfit:
+            if share > 3 * MISFIT:
                 return refused(_too_few(sizes))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
                 least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
@@ -527,7 +529,7 @@ def _left_between(
 def _why_not(attempt: Attempt) -> str:
     """Why an attempt is no estimate, though it was the last one."""
     reason = attempt.correction.estimate.reason
-    if attempt.remaining_share > (ON_GRIDS if isinstance(attempt.basis, TensorBasis) else MISFIT):
+    if attempt.remaining_share > MISFIT:
         reason = reason or _too_few(attempt.sizes)
     return reason or "expansions of two sizes do not agree: it is not resolved"
 

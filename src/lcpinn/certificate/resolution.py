@@ -18,7 +18,7 @@ from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.linearisation import Linearisation
 
 # By the number of coordinates: lines along each of them, and functions on each line;
-LINES, FUNCTIONS = {1: 1, 2: 16, 3: 16}, {1: 1200, 2: 192, 3: 192}
+LINES, FUNCTIONS = {1: 1, 2: 6, 3: 6}, {1: 1200, 2: 192, 3: 192}
 SHARE = 0.05  # of the residual, that fewer functions may leave
 QUICK = {1: 1000, 2: 3600, 3: 3600}  # unknowns of all outputs that take a moment;
 MOST = {1: 3000, 2: 16000, 3: 36000}  # of what may take long;
