@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import json
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -405,7 +406,8 @@ def test_estimates_of_a_family_share_one_program():
     params = problem.init(jax.random.PRNGKey(0))
     for d in (0.2, 0.7):
         assert np.isfinite(estimator(params, [d]).error)
-    assert estimator._jet._cache_size() == 1
+    compiled: Any = estimator._jet
+    assert compiled._cache_size() == 1
     again = Problem(problem.family, problem.network, jnp.float64)
     assert of_network(again) is estimator
     assert of_network(Problem(Spring(), problem.network, jnp.float64)) is not estimator

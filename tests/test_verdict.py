@@ -310,7 +310,9 @@ class Scripted(Judge):
     def __init__(self, *answers):
         self.answers, self.seconds, self.asked = list(answers), 0.0, []
 
-    def __call__(self, params, *, num=None, seconds=0.0, each=0.0, fronts=False, draws=None):
+    def __call__(
+        self, params, *, num=None, seconds=0.0, each=0.0, fronts=False, draws=None, last=False
+    ):
         self.asked.append(num)
         return estimates(*self.answers.pop(0))
 

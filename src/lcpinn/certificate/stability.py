@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcpinn.domain import Face
+from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import TensorGrid, apply_axes
@@ -96,8 +96,9 @@ def mean_squares(
     return np.array(found)
 
 
-def _scattered(expansion: Expansion, face: Face | None) -> np.ndarray:
+def _scattered(expansion: Expansion, face: Face | Part | None) -> np.ndarray:
     domain, dim = expansion.family.domain, len(expansion.sizes)
+    assert isinstance(domain, Box)
     num = 1 if face is not None and dim == 1 else POINTS
     return np.asarray(domain.sobol(num, seed=23, face=face))
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
+from lcpinn.spectral.collocation import Collocation, LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.normal import NormalMatrix, NotSolvable, TensorRows, TooLarge
 from lcpinn.spectral.regularisation import iterated_tikhonov
 
@@ -64,10 +64,14 @@ def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> Least
     ):
         return iterative(blocks, accuracy)
     if all(isinstance(grid, TensorGrid) for grid in grids):
-        integrated = any(axis.integrated is not None for axis in grids[0].basis.axes)
-        return least_squares(*weighted(blocks)) if integrated else dense(blocks)
+        return least_squares(*weighted(blocks)) if _integrated(grids[0]) else dense(blocks)
     large = all(len(g.points[0]) > 2 for g in grids) and _num_columns(blocks[0]) > LARGE
     return regularised(blocks) if large and accuracy >= ACCURATE else dense(blocks, FRAME)
+
+
+def _integrated(grid: Collocation) -> bool:
+    assert isinstance(grid, TensorGrid)
+    return any(axis.integrated is not None for axis in grid.basis.axes)
 
 
 def _num_columns(block: LinearisedRows) -> int:
