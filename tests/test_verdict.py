@@ -111,6 +111,9 @@ def test_a_bound_serves_where_it_decides():
     assert between.solved is None
     assert between.error == 1e-8
     assert "too fine; it is at most 1.0e-04" in between.reason
+    trivial = from_estimates([*estimates(1e-8), bounded(1e-8, 30.0)], 1e2)
+    assert trivial.solved is None
+    assert "at most" not in trivial.reason
     assert worst([*estimates(1e-8), bounded(0.0, 1e-7)]).error == 1e-7
     assert np.isnan(worst([*estimates(1e-8), bounded(1e-4, np.inf)]).error)
 

@@ -141,7 +141,8 @@ class Judge:
         until there are a few, more than half of what is left for all.
 
         The first that is neither estimated nor bounded ends it, since it cannot be solved from
-        there on; in a `last` verdict not before a few, one of which may show that it is not.
+        there on; in a `last` verdict not before a few, one of which may show that it is not, as
+        long as there is time.
         """
         names = self.problem.family.parameters.names
         shots = self._draws if draws is None else draws
@@ -156,9 +157,10 @@ class Judge:
                 params, lam, shots, fronts=fronts, seconds=allowed, bounds=True
             )
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
-            if not math.isfinite(_at_most(estimate)) and (enough or not last):
-                break
             spent = time.perf_counter() - began
+            known = math.isfinite(_at_most(estimate))
+            if not known and (enough or not last or spent > seconds):
+                break
             if spent > seconds and (len(estimates) >= self.few or spent > OVERDUE * seconds):
                 break
         self.seconds += time.perf_counter() - began
@@ -185,8 +187,10 @@ def worst(estimates: list[Estimate]) -> Estimate:
 
 
 def _at_most(estimate: Estimate) -> float:
-    """The error, or what it is known not to exceed."""
-    return estimate.error if math.isfinite(estimate.error) else estimate.at_most
+    """The error, or what it is known not to exceed; a bound above the solution itself is none."""
+    if math.isfinite(estimate.error):
+        return estimate.error
+    return estimate.at_most if estimate.at_most < 1 else math.inf
 
 
 def _at_least(estimate: Estimate) -> float:
@@ -232,7 +236,7 @@ def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) ->
         size = f"{'' if above in known else 'at least '}{_at_least(above):.1e}"
         reason = f"the estimated error is {size}{_where(above.at)}, above {tolerance:.0e}"
         return Verdict(False, _at_least(above), above.at, tolerance, reason, num)
-    unknown = [e for e in estimates if _at_most(e) > tolerance or math.isnan(_at_most(e))]
+    unknown = [e for e in estimates if _at_most(e) > tolerance]
     largest = max((e for e in estimates if e not in unknown), key=_at_most, default=None)
     error, at = (None, None) if largest is None else (_at_most(largest), largest.at)
     if unknown:
@@ -257,7 +261,8 @@ def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) ->
 
 
 def _bound(estimate: Estimate) -> str:
-    return f"; it is at most {estimate.at_most:.1e}" if estimate.at_most < 1 else ""
+    most = _at_most(estimate)
+    return f"; it is at most {most:.1e}" if math.isfinite(most) else ""
 
 
 def _among(solved_at: Sequence[Mapping[str, float]]) -> str:
