@@ -167,7 +167,7 @@ def _jet(family: Family) -> Any:
 def summary(rows: Sequence[Row]) -> str:
     """How many have an estimate, how far it is off, and how many have bounds instead."""
     ratios = [row["estimate"] / row["true"] for row in rows if row["estimate"] is not None]
-    bounds = sum(row["estimate"] is None and row["at_most"] is not None for row in rows)
+    bounds = sum(row["estimate"] is None and (row["at_most"] or 1.0) < 1 for row in rows)
     off = f"ratio {min(ratios):.3f} to {max(ratios):.3f}" if ratios else "no ratio"
     counts = f"{len(ratios)} of {len(rows)} estimated, {off}, {bounds} bounded instead"
     return f"{counts}, {sum(row['wrong'] for row in rows)} wrong"

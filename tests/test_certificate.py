@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import lcpinn as lc
 from benchmarks import certificate as benchmark
+from benchmarks import perturbed
 from benchmarks.zoo import ZOO
 from lcpinn.certificate import Estimator, certificate, of_network, worst_case
 from lcpinn.certificate.estimator import DRAWS
@@ -711,6 +712,19 @@ def test_ratios_are_taken_where_there_is_an_error():
     assert (found["settings"], found["compared"], found["refused"]) == (4, 3, 1)
     assert found["ratio"] == {"median": 1.5, "min": 1.0, "max": 2.0}
     assert found["largest_true_error"] == 1e-3
+
+
+def test_a_claim_about_an_error_made_on_purpose_is_wrong_or_not():
+    wrong = perturbed.wrong
+    assert not wrong(1.5, 0.0, np.inf, 1.0)
+    assert wrong(0.4, 0.0, np.inf, 1.0)
+    assert not wrong(np.nan, 0.5, 30.0, 1.0)
+    assert wrong(np.nan, 1.5, 30.0, 1.0)
+    assert wrong(np.nan, 0.0, 0.9, 1.0)
+    row = {"true": 1.0, "at_most": None, "wrong": False}
+    some = [{"estimate": 1.1}, {"estimate": None, "at_most": 0.5}, {"estimate": None}]
+    rows = [row | found for found in some]
+    assert perturbed.summary(rows).startswith("1 of 3 estimated, ratio 1.100 to 1.100, 1 bounded")
 
 
 @pytest.mark.slow
