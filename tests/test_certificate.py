@@ -1,8 +1,10 @@
 """The estimated error, against errors that are known."""
 
 import importlib.util
+import itertools
 import json
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +16,12 @@ from typer.testing import CliRunner
 
 import lcpinn as lc
 from benchmarks import certificate as benchmark
-from lcpinn.certificate import Estimator, certificate, worst_case
+from benchmarks import perturbed
+from benchmarks.zoo import ZOO
+from lcpinn.certificate import Estimator, certificate, of_network, worst_case
 from lcpinn.certificate.estimator import DRAWS
 from lcpinn.certificate.resolution import needed
+from lcpinn.certificate.stability import stability
 from lcpinn.cli import app
 from lcpinn.evaluation import true_errors
 from lcpinn.families import FAMILIES, Burgers
@@ -24,6 +29,7 @@ from lcpinn.jet import expand
 from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
 from lcpinn.spectral import Axis, Expansion, LinearisedRows, LinearisedTerms, march_direction
+from lcpinn.spectral.determinacy import Determinacy
 from lcpinn.spectral.least_squares import TensorRows, iterative
 from lcpinn.spectral.splines import Splines, halved
 
@@ -248,13 +254,14 @@ def test_iterations_find_what_a_dense_solver_finds():
 @pytest.mark.slow
 def test_what_is_not_resolved_is_not_estimated():
     family = Spring()
-    estimate = spoilt(family, lambda p: jnp.sin(900 * p))(1e-3, [0.5])
+    estimate = spoilt(family, lambda p: jnp.sin(9000 * p))(1e-3, [0.5])
     assert np.isnan(estimate.error)
     assert "resolve" in estimate.reason
 
 
 FINE = {
     "one coordinate": (Spring(), lambda p: jnp.sin(150 * p), [0.5]),
+    "with hundreds of waves": (Spring(), lambda p: jnp.sin(600 * p), [0.5]),
     "one of two": (
         FAMILIES["helmholtz-2d"](), lambda p: (jnp.sin(25 * p[0]) * p[1] ** 2)[None], [3.0],
     ),
@@ -300,9 +307,9 @@ def test_without_time_an_error_is_not_followed_far():
     assert sizes <= 3600
 
 
-@pytest.mark.parametrize("periodic", [False, True])
-def test_functions_and_their_derivatives(periodic):
-    axis = Axis(-0.5, 2.0, periodic, 7)
+@pytest.mark.parametrize(("periodic", "integrated"), [(False, None), (True, None), (False, 4)])
+def test_functions_and_their_derivatives(periodic, integrated):
+    axis = Axis(-0.5, 2.0, periodic, 7, integrated)
     x, size = np.linspace(-0.4, 1.9, 11), 1e-5
     for order in (0, 1, 2):
         ahead, behind = axis.values(x + size, order), axis.values(x - size, order)
@@ -310,6 +317,101 @@ def test_functions_and_their_derivatives(periodic):
         np.testing.assert_allclose(axis.values(x, order + 1), slope, rtol=1e-5, atol=1e-4)
     if periodic:
         np.testing.assert_allclose(axis.values(x, 1), axis.values(x + 2.5, 1), atol=1e-9)
+
+
+def test_derivatives_of_integrals_are_orthonormal_and_span_all_polynomials():
+    axis = Axis(-0.5, 2.0, False, 40, 2)
+    second, x = axis.values(axis.nodes(), 2) * 1.25**2, axis.nodes()
+    gram = second.T @ (axis.weights()[:, None] * second)
+    np.testing.assert_allclose(gram[2:28, 2:28], np.eye(26), atol=1e-10)  # as Fejér's rule is exact
+    table, cubic = axis.values(x, 0)[:, :4], x**3 - 2 * x
+    np.testing.assert_allclose(table @ np.linalg.lstsq(table, cubic)[0], cubic, atol=1e-12)
+
+
+def test_what_is_left_of_a_residual_has_hardly_any_solution():
+    """Conditions on second derivatives once made a hundred times the error out of 1e-5 of it."""
+    family = ZOO["shaken-beam"]()
+    bump = lambda p: jnp.concatenate([jnp.sin(150 * p + 1), jnp.cos(150 * p)])
+    estimator = spoilt(family, bump)
+    at = estimator.linearisation(1e-3, [5.0])
+    expansion = estimator._expansion((96,), at.parameters)
+    solved = expansion.step(at, expansion.zero, expansion.base(at))
+    assert 1e-6 < solved.remaining_share < 1e-3
+    points = expansion.inside.points
+    error = 1e-3 * np.asarray(jax.vmap(bump)(points))
+    expected = expansion.relative(error, at.values(points) - error)
+    found = expansion.relative(expansion.values(solved.coefficients), at.values(points))
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_corrections_themselves_have_to_agree(monkeypatch):
+    """Two of one size and opposite signs are no estimate."""
+    estimator = spoilt(Spring(), lambda p: jnp.sin(3 * p))
+    signs = itertools.chain([1.0, -1.0], itertools.cycle([-1.0, 1.0]))  # the third beside the first
+    honest = Estimator._attempt
+
+    def attempt(self, sizes, at, allowance=1.0):
+        made = honest(self, sizes, at, allowance)
+        return made._replace(coefficients=next(signs) * made.coefficients)
+
+    monkeypatch.setattr(Estimator, "_attempt", attempt)
+    estimate = estimator(1e-3, [0.5])
+    assert np.isnan(estimate.error)
+    assert "do not agree" in estimate.reason
+
+
+# -- Bounds ----------------------------------------------------------------------------------------
+
+
+def test_the_constant_of_stability_is_one_over_the_distance_to_a_resonance():
+    family = FAMILIES["helmholtz-1d"]()
+    estimator = spoilt(family, lambda p: p)
+    for k in (2.0, 3.1):
+        at = estimator.linearisation(0.0, [k])
+        expansion = Expansion(estimator.terms, (48,), integrated=True)
+        constant = stability(expansion, at, np.ones(1))
+        assert constant is not None
+        bound = constant.bound(np.array([1.0, 0.0, 0.0])[: len(constant.factors)])
+        assert bound == pytest.approx(1 / (np.pi**2 - k**2), rel=0.1)
+
+
+@pytest.mark.parametrize(("smooth", "waves"), [(0.0, 1e-6), (1e-3, 1e-5)])
+def test_what_is_not_resolved_is_bounded(smooth, waves):
+    """Sines that there is no time to follow, alone and beside an error that is smooth."""
+    family, (low, fine) = FAMILIES["helmholtz-2d"](), (smooth, waves)
+    shape = lambda p: (low * p[0] ** 2 * p[1] + fine * jnp.sin(60 * p[0] + 45 * p[1]))[None]
+    estimate = spoilt(family, shape)(1.0, [3.0], fronts=False, seconds=0.0, bounds=True)
+    assert np.isnan(estimate.error)
+    points = family.domain.sobol(4000)
+    error = np.linalg.norm(np.asarray(jax.vmap(shape)(points)))
+    true = error / np.linalg.norm(np.asarray(family.truth(points, np.array([3.0]))))
+    assert estimate.at_least <= true <= estimate.at_most < 0.05
+    if smooth:
+        assert estimate.at_least > true / 4
+    hidden = spoilt(family, shape)(1.0, [3.0], fronts=False, seconds=0.0)
+    assert (hidden.at_least, hidden.at_most) == (0.0, np.inf)
+
+
+def test_a_page_that_leaves_a_level_open_has_no_bound():
+    family = FAMILIES["helmholtz-2d"]()
+    estimator = spoilt(family, lambda p: jnp.sin(60 * p[:1]))
+    estimator._determinacy = Determinacy(levels=(("u", ("x", "y")),))
+    estimate = estimator(1e-6, [3.0], fronts=False, seconds=0.0, bounds=True)
+    assert estimate.at_most == np.inf
+
+
+def test_estimates_of_a_family_share_one_program():
+    """For all terms, sizes and settings; and for whoever asks."""
+    problem = Problem(Spring(), MLP((3,), "sine", FiLM(0, 2)), jnp.float64)
+    estimator = of_network(problem)
+    params = problem.init(jax.random.PRNGKey(0))
+    for d in (0.2, 0.7):
+        assert np.isfinite(estimator(params, [d]).error)
+    compiled: Any = estimator._jet
+    assert compiled._cache_size() == 1
+    again = Problem(problem.family, problem.network, jnp.float64)
+    assert of_network(again) is estimator
+    assert of_network(Problem(Spring(), problem.network, jnp.float64)) is not estimator
 
 
 def test_only_where_a_residual_proves_little():
@@ -610,6 +712,19 @@ def test_ratios_are_taken_where_there_is_an_error():
     assert (found["settings"], found["compared"], found["refused"]) == (4, 3, 1)
     assert found["ratio"] == {"median": 1.5, "min": 1.0, "max": 2.0}
     assert found["largest_true_error"] == 1e-3
+
+
+def test_a_claim_about_an_error_made_on_purpose_is_wrong_or_not():
+    wrong = perturbed.wrong
+    assert not wrong(1.5, 0.0, np.inf, 1.0)
+    assert wrong(0.4, 0.0, np.inf, 1.0)
+    assert not wrong(np.nan, 0.5, 30.0, 1.0)
+    assert wrong(np.nan, 1.5, 30.0, 1.0)
+    assert wrong(np.nan, 0.0, 0.9, 1.0)
+    row = {"true": 1.0, "at_most": None, "wrong": False}
+    some = [{"estimate": 1.1}, {"estimate": None, "at_most": 0.5}, {"estimate": None}]
+    rows = [row | found for found in some]
+    assert perturbed.summary(rows).startswith("1 of 3 estimated, ratio 1.100 to 1.100, 1 bounded")
 
 
 @pytest.mark.slow

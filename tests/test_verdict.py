@@ -94,6 +94,53 @@ def test_nothing_can_be_said_where_one_is_not_known():
     assert from_estimates(estimates(np.nan), 1e-6).error is None
 
 
+def bounded(at_least, at_most):
+    return Estimate(np.nan, "too fine", {"k": 9.0}, at_least=at_least, at_most=at_most)
+
+
+def test_a_bound_serves_where_it_decides():
+    within = from_estimates([*estimates(1e-8), bounded(0.0, 1e-7)], 1e-6)
+    assert within.solved is True
+    assert (within.error, within.at) == (1e-7, {"k": 9.0})
+    assert "at most 1.0e-07 at k = 9" in within.reason
+    above = from_estimates([*estimates(1e-8), bounded(1e-4, np.inf)], 1e-6)
+    assert above.solved is False
+    assert (above.error, above.at) == (1e-4, {"k": 9.0})
+    assert "at least 1.0e-04 at k = 9" in above.reason
+    between = from_estimates([*estimates(1e-8), bounded(1e-8, 1e-4)], 1e-6)
+    assert between.solved is None
+    assert between.error == 1e-8
+    assert "too fine; it is at most 1.0e-04" in between.reason
+    trivial = from_estimates([*estimates(1e-8), bounded(1e-8, 30.0)], 1e2)
+    assert trivial.solved is None
+    assert "at most" not in trivial.reason
+    assert worst([*estimates(1e-8), bounded(0.0, 1e-7)]).error == 1e-7
+    assert np.isnan(worst([*estimates(1e-8), bounded(1e-4, np.inf)]).error)
+
+
+def judge_with(estimator):
+    """A judge of some family that asks this in place of an estimator."""
+    judge: Any = Judge.__new__(Judge)
+    family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
+    judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
+    judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
+    judge._estimator = estimator
+    return judge
+
+
+def test_a_last_verdict_looks_beyond_the_first_that_is_not_known():
+    """One of the others may show that it is not solved; in training there is no time for that."""
+
+    def estimator(params, lam, shots, **options):
+        return Estimate(np.nan, "a front") if lam[0] == 1.0 else Estimate(0.5)
+
+    judge = judge_with(estimator)
+    assert len(judge({}, num=9)) == 1
+    estimates = judge({}, num=9, last=True)
+    assert len(estimates) == 9
+    assert from_estimates(estimates, 1e-2).solved is False
+
+
 def test_a_single_good_setting_proves_nothing_about_the_others():
     verdict = from_estimates(estimates(1e-8), 1e-6, few=5)
     assert verdict.solved is None
@@ -106,16 +153,12 @@ def test_a_single_good_setting_proves_nothing_about_the_others():
 def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     """A slow first estimate would leave no seconds for the others."""
     asked, clock = [], itertools.count()
-    judge: Any = Judge.__new__(Judge)
-    family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
-    judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
-    judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
 
-    def estimator(params, lam, shots, *, fronts, seconds):
+    def estimator(params, lam, shots, *, fronts, seconds, bounds):
         asked.append(seconds)
         return Estimate(1e-8, "")
 
-    judge._estimator = estimator
+    judge = judge_with(estimator)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     assert len(judge({}, num=5, seconds=10.0)) == 5
     remaining = [29.0, 27.0, 25.0, 23.0, 21.0]  # of three times ten seconds, by a clock that ticks
@@ -270,7 +313,9 @@ class Scripted(Judge):
     def __init__(self, *answers):
         self.answers, self.seconds, self.asked = list(answers), 0.0, []
 
-    def __call__(self, params, *, num=None, seconds=0.0, each=0.0, fronts=False, draws=None):
+    def __call__(
+        self, params, *, num=None, seconds=0.0, each=0.0, fronts=False, draws=None, last=False
+    ):
         self.asked.append(num)
         return estimates(*self.answers.pop(0))
 

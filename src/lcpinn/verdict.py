@@ -134,12 +134,15 @@ class Judge:
         each: float = math.inf,
         fronts: bool = False,
         draws: np.ndarray | None = None,
+        last: bool = False,
     ) -> list[Estimate]:
         """Estimates at `num` settings, less when the seconds are over: but a few in any case,
         unless those take several times as long. None of them should take more than `each`, nor,
         until there are a few, more than half of what is left for all.
 
-        The first that cannot be estimated ends it: nothing can be said from there on.
+        The first that is neither estimated nor bounded ends it, since it cannot be solved from
+        there on; in a `last` verdict not before a few, one of which may show that it is not, as
+        long as there is time.
         """
         names = self.problem.family.parameters.names
         shots = self._draws if draws is None else draws
@@ -148,13 +151,16 @@ class Judge:
         sequence = itertools.chain(self._suspects, self._doubtful(params), settings_of(prior))
         for lam in itertools.islice(sequence, num or self.few):
             remaining = max(OVERDUE * seconds - (time.perf_counter() - began), 0.0)
-            last = len(estimates) >= self.few - 1
-            allowed = min(each, remaining if last else remaining / 2)
-            estimate = self._estimator(params, lam, shots, fronts=fronts, seconds=allowed)
+            enough = len(estimates) >= self.few - 1
+            allowed = min(each, remaining if enough else remaining / 2)
+            estimate = self._estimator(
+                params, lam, shots, fronts=fronts, seconds=allowed, bounds=True
+            )
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
-            if not math.isfinite(estimate.error):
-                break
             spent = time.perf_counter() - began
+            known = math.isfinite(_at_most(estimate))
+            if not known and (enough or not last or spent > seconds):
+                break
             if spent > seconds and (len(estimates) >= self.few or spent > OVERDUE * seconds):
                 break
         self.seconds += time.perf_counter() - began
@@ -172,9 +178,23 @@ class Judge:
 
 
 def worst(estimates: list[Estimate]) -> Estimate:
-    """The largest, or the first that is not known."""
-    unknown = [e for e in estimates if not math.isfinite(e.error)]
-    return unknown[0] if unknown else max(estimates, key=lambda e: e.error)
+    """The largest, or the first that is not known; of one that is bounded alone, the bound."""
+    unknown = [e for e in estimates if not math.isfinite(_at_most(e))]
+    if unknown:
+        return unknown[0]
+    largest = max(estimates, key=_at_most)
+    return largest._replace(error=_at_most(largest))
+
+
+def _at_most(estimate: Estimate) -> float:
+    """The error, or what it is known not to exceed; a bound above the solution itself is none."""
+    if math.isfinite(estimate.error):
+        return estimate.error
+    return estimate.at_most if estimate.at_most < 1 else math.inf
+
+
+def _at_least(estimate: Estimate) -> float:
+    return estimate.error if math.isfinite(estimate.error) else estimate.at_least
 
 
 def judge(
@@ -196,7 +216,7 @@ def judge(
     fronts = tolerance is not None or seconds >= PATIENT
     allowed = max(SHARE * seconds, min(seconds, LEAST), 1.0)
     ask = Judge(problem)
-    estimates = ask(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws)
+    estimates = ask(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws, last=True)
     verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance, ask.few)
     if verdict.solved is None and held_out is not None and start is not None:
         fall = residual_fall(problem, start(), params, held_out)
@@ -207,33 +227,42 @@ def judge(
 def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) -> Verdict:
     """Solved if every estimate is within the tolerance; not if one is above; else who knows.
 
-    Fewer than a few that are all within it prove nothing about the others.
+    A bound serves as well as an estimate where it decides. Fewer than a few that are all within the
+    tolerance prove nothing about the others.
     """
-    known = [e for e in estimates if math.isfinite(e.error)]
-    unknown = [e for e in estimates if not math.isfinite(e.error)]
-    largest = max(known, key=lambda e: e.error, default=None)
-    num = len(estimates)
-    if largest is not None and largest.error > tolerance:
-        reason = (
-            f"the estimated error is {largest.error:.1e}{_where(largest.at)}, above {tolerance:.0e}"
-        )
-        return Verdict(False, largest.error, largest.at, tolerance, reason, num)
+    num, known = len(estimates), [e for e in estimates if math.isfinite(e.error)]
+    above = max(estimates, key=_at_least)
+    if _at_least(above) > tolerance:
+        size = f"{'' if above in known else 'at least '}{_at_least(above):.1e}"
+        reason = f"the estimated error is {size}{_where(above.at)}, above {tolerance:.0e}"
+        return Verdict(False, _at_least(above), above.at, tolerance, reason, num)
+    unknown = [e for e in estimates if _at_most(e) > tolerance]
+    largest = max((e for e in estimates if e not in unknown), key=_at_most, default=None)
+    error, at = (None, None) if largest is None else (_at_most(largest), largest.at)
     if unknown:
-        reason = f"the error cannot be estimated{_where(unknown[0].at)}: {unknown[0].reason}"
-        error, at = (None, None) if largest is None else (largest.error, largest.at)
+        first = max(unknown, key=_at_most)
+        reason = f"the error cannot be estimated{_where(first.at)}: {first.reason}{_bound(first)}"
         return Verdict(None, error, at, tolerance, reason, num)
     assert largest is not None
     if num < few:
         reason = (
             f"estimates take long here, and {num} of at least {few} settings were judged (the "
-            f"largest error is {largest.error:.1e}{_where(largest.at)}): `lcpinn certify` takes "
+            f"largest error is {error:.1e}{_where(at)}): `lcpinn certify` takes "
             "the time that it needs"
         )
-        return Verdict(None, largest.error, largest.at, tolerance, reason, num)
+        return Verdict(None, error, at, tolerance, reason, num)
     settings = f"{num} settings, " if num > 1 else ""
-    reason = f"the largest estimated error is {largest.error:.1e}{_where(largest.at)}"
+    if largest in known:
+        reason = f"the largest estimated error is {error:.1e}{_where(at)}"
+    else:
+        reason = f"the error is at most {error:.1e}{_where(at)}, though it is not resolved"
     reason += f" ({settings}tolerance {tolerance:.0e})"
-    return Verdict(True, largest.error, largest.at, tolerance, reason, num)
+    return Verdict(True, error, at, tolerance, reason, num)
+
+
+def _bound(estimate: Estimate) -> str:
+    most = _at_most(estimate)
+    return f"; it is at most {most:.1e}" if math.isfinite(most) else ""
 
 
 def _among(solved_at: Sequence[Mapping[str, float]]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lcpinn.certificate.resolution import QUICK, Patience, needed, num_unknowns
+from lcpinn.certificate.stability import Stability, mean_squares, stability
 from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box
 from lcpinn.family import Family
@@ -21,13 +22,13 @@ from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
 from lcpinn.shape.corners import may_have_inward_corners
+from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite, uses_grids
 from lcpinn.spectral.frame import Basis, affordable, functions_on, too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable, TooLarge
 from lcpinn.spectral.linearisation import (
-    CHUNK,
-    LEAST,
+    PIECE,
     Linearisation,
     linearised,
     pieces,
@@ -50,6 +51,7 @@ COARSER = 0.8  # functions of the coarse one, where the residual says how many a
 FEWEST = {1: 64, 2: 16, 3: 10}  # along a coordinate, where others need many
 SECONDS = 20.0  # that an estimate may take where nothing else is said
 KEPT = 8  # expansions whose tables are kept for the next setting
+REMEMBERED = 24  # sets of points at which a network's derivatives are kept for what follows
 SMALL = 8  # functions along each coordinate of one that tells the symmetries
 FRAME_GROWTH = 1.2  # the same in a frame, whose matrix is written out: at first, and grown
 FIRST_IN_FRAME = {1: 4000, 2: 4000, 3: 3200, 4: 2400}
@@ -59,11 +61,14 @@ BETWEEN = 0.5  # the share that may be left between the points
 FRAME_BETWEEN = {1: 0.1, 2: 0.1, 3: 0.35, 4: 0.35}  # in a frame, by the number of coordinates
 ON_RIMS = 0.35  # the share of a boundary term's residual that may be left between its points
 COARSE = 2.0  # times both of these, for what is only compared with
-DISTANCE = 0.5  # of two corrections in a frame, beside the finer of them
+DISTANCE = 0.5  # of two corrections, beside the finer of them
+NEAR = 0.25  # the same, for what a residual that is not resolved will not change much
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
 SETTLED = 0.1  # the share of the error that the last of them may have changed
+STABLE = {1: (128, 96), 2: (20, 15), 3: (10, 8)}  # functions for a constant of stability,
+STEADY = 1.3  # and the factor within which two bounds by it have to agree
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
 ALLOWED, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are
 DRAWS = 16  # loss weights over whose mean an equation is linearised, though more are judged
@@ -76,6 +81,7 @@ NetworkJet = Callable[[Any, Array, Array, Array, Orders], Float[Array, "s n out"
 class Estimate(NamedTuple):
     """The relative L2 error at one lambda, or nan and why it could not be estimated.
 
+    It is then still known to be `at_most` so much, or `at_least`, where these are not trivial.
     `note` says what the number leaves out: a level that the page does not determine.
     """
 
@@ -83,6 +89,8 @@ class Estimate(NamedTuple):
     reason: str = ""
     at: dict[str, float] | None = None
     note: str = ""
+    at_least: float = 0.0
+    at_most: float = np.inf
 
 
 class Correction(NamedTuple):
@@ -119,14 +127,15 @@ class Estimator:
         *,
         fronts: bool = True,
         seconds: float = SECONDS,
+        bounds: bool = False,
     ) -> Estimate:
         """The error at one setting; with loss weights (draws, m), that of the mean over them.
 
         Without `fronts` an error that is not smooth stays unknown. Expansions that take more than a
-        moment are begun only if they should be done within so many `seconds`.
+        moment are begun only if they should be done within so many `seconds`. With `bounds`, what
+        is not resolved is still bounded where that is possible.
         """
-        asked = self.correction(params, parameters, weights, fronts=fronts, seconds=seconds)
-        return asked.estimate
+        return self._judged(params, parameters, weights, fronts, seconds, bounds).estimate
 
     def correction(
         self,
@@ -138,6 +147,12 @@ class Estimator:
         seconds: float = SECONDS,
     ) -> Correction:
         """The estimate, and what is judged with its error taken away, as a function of points."""
+        return self._judged(params, parameters, weights, fronts, seconds, False)
+
+    def _judged(
+        self, params: Any, parameters: Sequence[float] | np.ndarray, weights: np.ndarray | None,
+        fronts: bool, seconds: float, bounds: bool,
+    ) -> Correction:  # fmt: skip
         if self.family.domain.dim not in FRAMES:
             return _none(f"no estimate in {self.family.domain.dim} dimensions")
         if not self.terms.interior:
@@ -146,15 +161,21 @@ class Estimator:
             return _none(reason)
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
-            dim = self.family.domain.dim
-            if uses_grids(self.family.domain):
+            dim, attempts = self.family.domain.dim, []
+            if self._on_grids:
                 patience = Patience(seconds, len(self.family.outputs), partial(self._work, at))
-                correction = self._expanded(at, patience, self._resolution(params))
+                correction = self._expanded(at, patience, attempts, self._resolution(params))
             else:  # with one coordinate finer ones take a moment, too
                 correction = self._in_frame(at, FRAME_GROWTHS[dim] if fronts or dim == 1 else 1)
-            if not correction.estimate.reason or not fronts or self._march is None:
-                return correction
-            return self._marched(at)
+            if correction.estimate.reason and fronts and self._march is not None:
+                correction = self._marched(at)
+            if correction.estimate.reason and bounds and attempts:
+                return self._bounded(at, correction, attempts)
+            return correction
+
+    @property
+    def _on_grids(self) -> bool:
+        return uses_grids(self.family.domain)
 
     def linearisation(
         self,
@@ -164,12 +185,12 @@ class Estimator:
     ) -> Linearisation:
         """The terms about what is judged, or, with many loss weights, the mean of the first few."""
         draws = np.zeros((1, 0)) if weights is None else np.asarray(weights, float)
-        setting = np.asarray(parameters, float)
+        setting, known = np.asarray(parameters, float), {}
 
         def mean(points: np.ndarray, orders: Orders, draws: np.ndarray) -> np.ndarray:
             parts = []
             with double():
-                for piece, count in pieces(points, max(LEAST, CHUNK // len(draws))):
+                for piece, count in pieces(points, PIECE):
                     value = self._jet(params, piece, setting, draws, orders)
                     parts.append(np.asarray(value)[:, :count])
             return np.concatenate(parts, axis=1)
@@ -177,9 +198,23 @@ class Estimator:
         def judged(points: np.ndarray) -> np.ndarray:
             return mean(points, zeroth(points.shape[1]), draws)[0]
 
-        few = draws[:DRAWS]
-        base = lambda points, orders: mean(points, orders, few)
+        def base(points: np.ndarray, orders: Orders) -> np.ndarray:
+            """One program for all terms, and one pass for what is asked of the same points."""
+            if not set(orders.indices) <= set(self._orders.indices):
+                return mean(points, orders, draws[:DRAWS])
+            key = points.tobytes()
+            if key not in known:
+                while len(known) >= REMEMBERED:
+                    del known[next(iter(known))]
+                known[key] = mean(points, self._orders, draws[:DRAWS])
+            return known[key][[self._orders.indices.index(index) for index in orders.indices]]
+
         return Linearisation(self.terms, setting, base, judged if len(draws) > DRAWS else None)
+
+    @cached_property
+    def _orders(self) -> Orders:
+        """Those of all terms together."""
+        return self.family.orders(self.terms.terms)
 
     @cached_property
     def _too_many_holes(self) -> str:
@@ -196,7 +231,7 @@ class Estimator:
         if sizes not in self._expansions:
             while len(self._expansions) >= KEPT:
                 del self._expansions[next(iter(self._expansions))]
-            self._expansions[sizes] = Expansion(self.terms, sizes)
+            self._expansions[sizes] = Expansion(self.terms, sizes, integrated=len(sizes) == 1)
         return self._expansions[sizes]
 
     @cached_property
@@ -207,22 +242,75 @@ class Estimator:
         return March(self.terms, direction)
 
     def _expanded(
-        self, at: Linearisation, patience: Patience, least: tuple[int, ...] | None = None
-    ) -> Correction:
-        """By expansions of two sizes that agree; where they do not, by two that are finer."""
+        self, at: Linearisation, patience: Patience, attempts: list[Attempt],
+        least: tuple[int, ...] | None = None,
+    ) -> Correction:  # fmt: skip
+        """By expansions of two sizes that agree; where they do not, by two that are finer.
+
+        All attempts are kept, the last one at the end.
+        """
         fine, coarse = self._first_sizes(at, patience, least)
         attempt, before = self._attempt(fine, at), None
         for grown in range(1 + GROWTHS[self.family.domain.dim]):
+            attempts.append(attempt)
             if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
                 before = before or self._attempt(coarse, at)
                 error, other = (a.correction.estimate.error for a in (attempt, before))
-                if _agree(error, other, AGREE):
+                if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
                     return attempt.correction
             sizes = _grown(attempt)
             if sizes is None or not patience.allows(sizes, grown):
                 break
             before, attempt = attempt, self._attempt(sizes, at)
         return _none(_why_not(attempt))
+
+    def _bounded(
+        self, at: Linearisation, correction: Correction, attempts: Sequence[Attempt]
+    ) -> Correction:
+        """What is not resolved, between what two corrections share and what stability allows."""
+        estimate, (*others, last) = correction.estimate, attempts
+        before = others[-1] if others else last.without()
+        if _agree(last.error, before.error, AGREE) and self._distance(last, before, at) < NEAR:
+            estimate = estimate._replace(at_least=last.error / 2)
+        constants = self._stability(at)
+        most = min(self._at_most(at, a, constants) for a in (last, last.without()))
+        return correction._replace(estimate=estimate._replace(at_most=most))
+
+    def _stability(self, at: Linearisation) -> list[tuple[Expansion, Stability]]:
+        """Constants of stability by expansions of two sizes; none where one has none.
+
+        The norms are plain means, in which integrals of Legendre polynomials are what is solvable.
+        """
+        constants, dim = [], self.family.domain.dim
+        if self._determinacy.levels:
+            return []
+        for num in STABLE[dim]:
+            expansion = Expansion(self.terms, (num,) * dim, integrated=True)
+            scale = np.sqrt(expansion.mean_square(at.values(expansion.inside.points)))
+            try:
+                constant = stability(expansion, at, np.where(scale > 0, scale, 1))
+            except (NotFinite, NotSolvable):
+                return []
+            if constant is None:
+                return []
+            constants.append((expansion, constant))
+        return constants
+
+    def _at_most(
+        self, at: Linearisation, attempt: Attempt, constants: list[tuple[Expansion, Stability]]
+    ) -> float:
+        """A correction's size, and what is left once it is added, by constants of stability.
+
+        Two of them have to agree. Far off, a linearised equation bounds nothing.
+        """
+        if not constants or not np.isfinite(attempt.coefficients).all():
+            return np.inf
+        assert isinstance(attempt.basis, TensorBasis)
+        left = mean_squares(constants[0][0], at, attempt.basis, attempt.coefficients)
+        bounds = [constant.bound(left) for _, constant in constants]
+        most = attempt.error + max(bounds)
+        near = self.family.is_linear() or most < 10 * LARGE
+        return most if near and _agree(bounds[0], bounds[1], STEADY) else np.inf
 
     def _work(self, at: Linearisation) -> float:
         """What an expansion takes beside one without symmetries."""
@@ -239,10 +327,11 @@ class Estimator:
         """Those of two expansions to begin with: as the residual needs, if that is affordable."""
         dim, outputs = self.family.domain.dim, len(self.family.outputs)
         fine, coarse = ((num,) * dim for num in SIZES[dim])
-        fine, coarse = _within(fine, QUICK / outputs), _within(coarse, LESS * QUICK / outputs)
+        quick = QUICK[dim] / outputs
+        fine, coarse = _within(fine, quick), _within(coarse, LESS * quick)
         if least is not None:
             return self._beyond(least, fine), self._beyond(least, coarse)
-        if dim > 1 and patience.seconds > 0:
+        if dim == 1 or patience.seconds > 0:
             wanted = tuple(max(num, FEWEST[dim]) for num in needed(at))
             if any(a > b for a, b in zip(wanted, fine, strict=True)) and patience.allows(wanted):
                 fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
@@ -291,18 +380,23 @@ class Estimator:
     def _distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
         """Of two corrections over the domain, beside the first; the worst output counts."""
         expansion = self._expansion(one.sizes, at.parameters)
-        points, orders = expansion.inside.points, zeroth(self.family.domain.dim)
-        d, e = (a.basis.evaluate(a.coefficients, points, orders)[0] for a in (one, other))
+        points, d = expansion.inside.points, expansion.values(one.coefficients)
+        if isinstance(one.basis, TensorBasis) and isinstance(other.basis, TensorBasis):
+            e = expansion.values(other.basis.resized(other.coefficients, one.basis))
+        else:
+            orders = zeroth(self.family.domain.dim)
+            e = other.basis.evaluate(other.coefficients, points, orders)[0]
         values = at.values(points) + d
         return self._relative(expansion, d - e, values) / (
-            self._relative(expansion, d, values) + TINY
+            self._relative(expansion, d, values) + TINY / DISTANCE
         )
 
     def _beyond(self, least: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Sizes that go beyond what is judged, in proportion, as far as that is affordable."""
         share = 1 + BEYOND * sizes[0] / SIZES[len(sizes)][0]
         more = tuple(max(a, int(np.ceil(share * b))) for a, b in zip(sizes, least, strict=True))
-        return more if num_unknowns(more) * len(self.family.outputs) <= QUICK else sizes
+        outputs = len(self.family.outputs)
+        return more if num_unknowns(more) * outputs <= QUICK[len(sizes)] else sizes
 
     def _attempt(
         self, sizes: tuple[int, ...], at: Linearisation, allowance: float = 1.0
@@ -314,8 +408,10 @@ class Estimator:
         expansion = self._expansion(sizes, at.parameters)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
-        coefficients, whole, share = expansion.zero, 0.0, 0.0
-        refused = lambda reason: Attempt(_none(reason), sizes, coefficients, expansion.basis, share)
+        coefficients, whole, share, error = expansion.zero, 0.0, 0.0, np.nan
+        refused = lambda reason: Attempt(
+            _none(reason), sizes, coefficients, expansion.basis, share, error
+        )
         for _ in range(1 + CORRECTIONS):
             try:
                 solved = expansion.step(at, coefficients, series)
@@ -328,17 +424,17 @@ class Estimator:
             whole = max(whole, float(np.linalg.norm(solved.initial)))
             share = float(np.linalg.norm(solved.remaining)) / (whole + TINY / MISFIT)
             coefficients = coefficients + solved.coefficients
-            if share > 3 * MISFIT:
-                return refused(_too_few(sizes))
             d, last = expansion.values(coefficients), expansion.values(solved.coefficients)
             error, change = (self._relative(expansion, e, values + d) for e in (d, last))
+            if share > 3 * MISFIT:
+                return refused(_too_few(sizes))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
                 least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
                 if reason := _left_between(expansion, at, coefficients, least, allowance):
                     return refused(reason)
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
-                return Attempt(correction, sizes, coefficients, expansion.basis, share)
+                return Attempt(correction, sizes, coefficients, expansion.basis, share, error)
         return refused("it is too far off for the linearised equation to tell")
 
     def _corrected(
@@ -382,13 +478,21 @@ class Estimator:
 
 
 class Attempt(NamedTuple):
-    """What an expansion has found, and the share of the residual that it leaves."""
+    """What an expansion has found, and the share of the residual that it leaves.
+
+    `error` is the size of its correction, whether that is an estimate or not.
+    """
 
     correction: Correction
     sizes: tuple[int, ...]
     coefficients: np.ndarray
     basis: Basis
     remaining_share: float
+    error: float
+
+    def without(self) -> Attempt:
+        """The same without a correction."""
+        return self._replace(coefficients=np.zeros_like(self.coefficients), error=0.0)
 
 
 def _grown(attempt: Attempt) -> tuple[int, ...] | None:
@@ -451,8 +555,19 @@ def _agree(one: float, other: float, factor: float) -> bool:
 
 
 def of_network(problem: Problem) -> Estimator:
-    """Estimates for a network; called with its parameters."""
+    """Estimates for a network; called with its parameters.
 
+    Kept with the family, so that estimates while it trains, the verdict and the certificate share
+    what does not depend on the parameters: compiled programs, tables, whether it has one solution.
+    """
+    kept = vars(problem.family).setdefault("_estimators", {})
+    key = (problem.network, jnp.dtype(problem.dtype))
+    if key not in kept or kept[key].family is not problem.family:  # a copy of a family is another
+        kept[key] = _of_network(problem)
+    return kept[key]
+
+
+def _of_network(problem: Problem) -> Estimator:
     def jet(params: Params, points: Array, parameters: Array, weights: Array, orders: Orders):
         count = len(weights)
         batch = Points(

@@ -17,21 +17,23 @@ from lcpinn.domain import Box
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.linearisation import Linearisation
 
-LINES, FUNCTIONS = 16, 192  # along each coordinate, and on each of them
+# By the number of coordinates: lines along each of them, and functions on each line;
+LINES, FUNCTIONS = {1: 1, 2: 6, 3: 6}, {1: 1200, 2: 192, 3: 192}
 SHARE = 0.05  # of the residual, that fewer functions may leave
-QUICK = 3600  # unknowns of all outputs that take a moment
-MOST = {1: 3600, 2: 16000, 3: 36000}  # of what may take long
-PACE = 3e-11  # seconds, times unknowns cubed: what an expansion without symmetries takes
+QUICK = {1: 1000, 2: 3600, 3: 3600}  # unknowns of all outputs that take a moment;
+MOST = {1: 3000, 2: 16000, 3: 36000}  # of what may take long;
+# and seconds, times unknowns cubed, that an expansion without symmetries takes.
+PACE = {1: 2e-10, 2: 3e-11, 3: 3e-11}
 
 
 def needed(at: Linearisation) -> list[int]:
     """Functions along each coordinate of a box that leave a small share of the residual."""
     domain = at.family.domain
     assert isinstance(domain, Box)
-    lines = np.asarray(domain.sobol(LINES, seed=17))
+    lines = np.asarray(domain.sobol(LINES[domain.dim], seed=17))
     sizes = []
     for i, (name, (low, high)) in enumerate(domain.ranges.items()):
-        axis = Axis(low, high, name in domain.periodic, FUNCTIONS)
+        axis = Axis(low, high, name in domain.periodic, FUNCTIONS[domain.dim])
         nodes = axis.nodes()
         points = np.repeat(lines, len(nodes), axis=0)
         points[:, i] = np.tile(nodes, len(lines))
@@ -41,12 +43,12 @@ def needed(at: Linearisation) -> list[int]:
 
 def _energies(at: Linearisation, points: np.ndarray, axis: Axis) -> np.ndarray:
     """The residual's squared coefficients along an axis, all lines and equations together."""
-    total = np.zeros(1)
+    total, lines = np.zeros(1), LINES[at.family.domain.dim]
     for term in at.terms.interior:
         orders = at.family.orders([term])
         residual, slopes = at.slopes(term, orders, at.series(points, orders), points)
         unit = np.sqrt(np.mean(np.sum(slopes**2, axis=(2, 3)), axis=0))  # each equation's own
-        values = (residual / np.where(unit > 0, unit, 1)).reshape(LINES, -1, residual.shape[1])
+        values = (residual / np.where(unit > 0, unit, 1)).reshape(lines, -1, residual.shape[1])
         if axis.periodic:
             squares = np.abs(scipy.fft.rfft(values, axis=1)) ** 2
         else:
@@ -83,10 +85,10 @@ class Patience:
 
     def allows(self, sizes: Sequence[int], grown: int = 0) -> bool:
         """Whether an expansion is, after so many that were smaller."""
-        unknowns = num_unknowns(sizes) * self._outputs
-        if unknowns <= QUICK and (grown < 1 or len(sizes) == 1):
+        unknowns, dim = num_unknowns(sizes) * self._outputs, len(sizes)
+        if unknowns <= QUICK[dim] and (grown < 1 or dim == 1):
             return True
-        if unknowns > MOST[len(sizes)]:
+        if unknowns > MOST[dim]:
             return False
-        takes = PACE * self._work() * unknowns**3
+        takes = PACE[dim] * (self._work() if dim > 1 else 1.0) * unknowns**3
         return time.perf_counter() - self._began + takes <= self.seconds

@@ -7,6 +7,14 @@ Gegenbauer polynomials (Olver and Townsend 2013),
 
 whose three-term recurrence keeps its accuracy with a thousand functions, where differentiating
 coefficients would lose a digit for every factor of three.
+
+Or integrals of Legendre polynomials, whose derivatives of one order are orthogonal in the plain
+mean over the interval. They span the same polynomials, but a differential equation of that order is
+then an integral equation of the second kind (Greengard 1991), well conditioned in that norm however
+many functions there are; and what least squares leaves in that norm is orthogonal to smooth
+functions, and has hardly any solution. What is left in the weights of Gegenbauer polynomials may be
+large at the ends, where these vanish: conditions on derivatives there amplify it by powers of the
+number of functions.
 """
 
 from __future__ import annotations
@@ -28,12 +36,16 @@ TAIL = 8  # the last coefficients along an axis that tell whether they have deca
 
 @dataclass(frozen=True)
 class Axis:
-    """Functions along one coordinate, and the collocation points that go with them."""
+    """Functions along one coordinate, and the collocation points that go with them.
+
+    With `integrated`, an order m, they are m-fold integrals of Legendre polynomials.
+    """
 
     low: float
     high: float
     periodic: bool
     num: int
+    integrated: int | None = None
 
     @property
     def _unit(self) -> np.ndarray:
@@ -47,12 +59,14 @@ class Axis:
 
     def weights(self) -> np.ndarray:
         """What the nodes count for in a mean over the coordinate; they sum to one."""
+        if self.integrated is not None:
+            return _fejer(len(self._unit))
         mass = np.ones(len(self._unit)) if self.periodic else np.sin(np.pi * self._unit)
         return mass / mass.sum()
 
-    def gegenbauer_weights(self, order: int) -> np.ndarray:
+    def row_weights(self, order: int) -> np.ndarray:
         """Weights in which the derivatives of that order of all functions are orthogonal."""
-        if self.periodic:
+        if self.periodic or self.integrated is not None:
             return self.weights()
         mass = np.sin(np.pi * self._unit) ** (2 * order)
         return mass / mass.sum()
@@ -64,7 +78,10 @@ class Axis:
             phase = np.where(np.arange(self.num) % 2, 0.0, np.pi / 2) + order * np.pi / 2
             return wave**order * np.sin(np.outer(x - self.low, wave) + phase)
         slope = 2 / (self.high - self.low)
-        return slope**order * _chebyshev(slope * (x - self.low) - 1, self.num, order)
+        s = slope * (x - self.low) - 1
+        if self.integrated is not None:
+            return slope**order * _integrated_legendre(s, self.num, self.integrated, order)
+        return slope**order * _chebyshev(s, self.num, order)
 
 
 def _chebyshev(s: np.ndarray, num: int, order: int) -> np.ndarray:
@@ -83,6 +100,40 @@ def _chebyshev(s: np.ndarray, num: int, order: int) -> np.ndarray:
             table[order + n] = (recent - (n + 2 * order - 2) * table[order + n - 2]) / n
     factor = 2.0 ** (order - 1) * math.factorial(order - 1) * np.arange(num)
     return (factor[:, None] * table).T
+
+
+def _integrated_legendre(s: np.ndarray, num: int, integrals: int, order: int) -> np.ndarray:
+    """Derivatives of integrals of normalised Legendre polynomials, below them P_0, P_1, ...
+
+    ∫ P_k = (P_(k+1) - P_(k-1)) / (2k+1), and so on for integrals of integrals.
+    """
+    if order > integrals:
+        raise ValueError(f"a derivative of order {order} of integrals of order {integrals}")
+    count, several = max(num - integrals, 0), integrals - order
+    table = _legendre(s, count + several)
+    for _ in range(several):  # k of them, two less known on each level
+        below = np.concatenate([np.zeros((1, len(s))), table[:-2]])
+        table = (table[1:] - below) / (2 * np.arange(len(table) - 1) + 1)[:, None]
+    table *= np.sqrt(2 * np.arange(count) + 1)[:, None]
+    legendre = np.polynomial.legendre
+    few = np.eye(integrals)[: min(num, integrals)]
+    lowest = [legendre.legval(s, legendre.legder(one, order)) for one in few]
+    return np.concatenate([np.reshape(lowest, (len(few), len(s))), table]).T
+
+
+def _legendre(s: np.ndarray, num: int) -> np.ndarray:
+    """P_0 .. P_(num-1) at s, (num, len(s))."""
+    table = np.zeros((num, len(s)))
+    table[:1], table[1:2] = 1.0, s
+    for k in range(2, num):
+        table[k] = ((2 * k - 1) * s * table[k - 1] - (k - 1) * table[k - 2]) / k
+    return table
+
+
+def _fejer(count: int) -> np.ndarray:
+    """Fejér's weights at so many Chebyshev points, for a mean: exact for as many polynomials."""
+    angle, even = np.pi * (np.arange(count) + 0.5) / count, np.arange(1, (count + 1) // 2)
+    return (1 - 2 * np.cos(2 * np.outer(angle, even)) @ (1 / (4.0 * even**2 - 1))) / count
 
 
 @dataclass(frozen=True)
@@ -216,10 +267,19 @@ class Bounded(Protocol):
     def periodic(self) -> tuple[str, ...]: ...
 
 
-def basis_on(domain: Bounded, sizes: Sequence[int]) -> TensorBasis:
-    """So many functions along each coordinate of a domain, or of its bounding box."""
+def basis_on(
+    domain: Bounded, sizes: Sequence[int], integrated: Sequence[int] | None = None
+) -> TensorBasis:
+    """So many functions along each coordinate of a domain, or of its bounding box.
+
+    `integrated` has an order for each coordinate: integrals of Legendre polynomials are taken.
+    """
+    orders = (None,) * len(sizes) if integrated is None else integrated
     axes = [
-        Axis(low, high, name in domain.periodic, num)
-        for (name, (low, high)), num in zip(domain.ranges.items(), sizes, strict=True)
+        Axis(low, high, periodic, num, None if periodic else order)
+        for (name, (low, high)), num, order in zip(
+            domain.ranges.items(), sizes, orders, strict=True
+        )
+        for periodic in [name in domain.periodic]
     ]
     return TensorBasis(tuple(axes))

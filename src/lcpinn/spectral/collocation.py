@@ -55,7 +55,7 @@ class TensorGrid:
         self.weights = [np.ones(1) if i in fixed else axis.weights() for i, axis in enumerate(axes)]
         highest = [max(index[i] for index in orders.indices) for i in range(len(axes))]
         self.row_weights = [
-            np.ones(1) if i in fixed else axis.gegenbauer_weights(highest[i])
+            np.ones(1) if i in fixed else axis.row_weights(highest[i])
             for i, axis in enumerate(axes)
         ]
         self._tables = [

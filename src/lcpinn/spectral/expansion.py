@@ -11,7 +11,7 @@ import numpy as np
 from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.shape import Region
-from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.degrees import DegreeBasis
 from lcpinn.spectral.frame import GRIDS, Basis, Frame, functions_on, scattered
@@ -43,15 +43,21 @@ class Expansion:
     `T'(u + c)[step] = -T(u + c)` for all terms together is one step of Newton's method for the
     coefficients c of d. In a box the points are tensor grids (`on_box`); in any other region, which
     may depend on the parameters, they are scattered, and the functions, on its bounding box, are a
-    frame. With four coordinates points are scattered in a box, too.
+    frame. With four coordinates points are scattered in a box, too. With `integrated`, in a box,
+    the functions are integrals of Legendre polynomials.
     """
 
     def __init__(
-        self, terms: LinearisedTerms, sizes: Sequence[int], parameters: np.ndarray | None = None
-    ):
+        self, terms: LinearisedTerms, sizes: Sequence[int], parameters: np.ndarray | None = None,
+        *, integrated: bool = False,
+    ):  # fmt: skip
         self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
-        self.parameters = parameters
-        self.basis: Basis = functions_on(self.family.domain, sizes, parameters)
+        self.parameters, domain = parameters, self.family.domain
+        self.basis: Basis = (
+            basis_on(domain, sizes, [max(terms.orders_along(i)) for i in range(len(sizes))])
+            if integrated
+            else functions_on(domain, sizes, parameters)
+        )
         self.on_box = uses_grids(self.family.domain)
         self._outflow_sides: list[tuple[str, float]] | None = None
 
@@ -159,7 +165,7 @@ class Expansion:
 
     def base(self, at: Linearisation) -> list[np.ndarray]:
         """The base's Taylor coefficients at every grid."""
-        return [at.series(grid.points, grid.orders) for grid in self.grids]
+        return at.several([(grid.points, grid.orders) for grid in self.grids])
 
     def step(
         self, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray],

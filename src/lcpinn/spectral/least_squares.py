@@ -9,12 +9,13 @@ conjugate gradients. Their preconditioner is the normal matrix (normal.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
+from lcpinn.spectral.collocation import Collocation, LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.normal import NormalMatrix, NotSolvable, TensorRows, TooLarge
 from lcpinn.spectral.regularisation import iterated_tikhonov
 
@@ -63,9 +64,14 @@ def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> Least
     ):
         return iterative(blocks, accuracy)
     if all(isinstance(grid, TensorGrid) for grid in grids):
-        return dense(blocks)
+        return least_squares(*weighted(blocks)) if _integrated(grids[0]) else dense(blocks)
     large = all(len(g.points[0]) > 2 for g in grids) and _num_columns(blocks[0]) > LARGE
     return regularised(blocks) if large and accuracy >= ACCURATE else dense(blocks, FRAME)
+
+
+def _integrated(grid: Collocation) -> bool:
+    assert isinstance(grid, TensorGrid)
+    return any(axis.integrated is not None for axis in grid.basis.axes)
 
 
 def _num_columns(block: LinearisedRows) -> int:
@@ -86,6 +92,24 @@ def equilibrated(blocks: Sequence[LinearisedRows]) -> tuple[list[np.ndarray], li
         matrix /= size
         matrices.append(matrix)
         targets.append(-block.residual.ravel() / size[:, 0])
+    return matrices, targets
+
+
+def weighted(blocks: Sequence[LinearisedRows]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Every block's matrix on a tensor grid in the weights of its points, and its right-hand side.
+
+    Of each of a term's values, columns are of norm one on average, and a row at a single point is.
+    """
+    matrices, targets = [], []
+    for block in blocks:
+        assert isinstance(block.collocation, TensorGrid)
+        mass = reduce(np.kron, block.collocation.row_weights)
+        matrix = block.matrix().reshape(*block.residual.shape, -1)
+        squares = mass @ np.sum(matrix**2, axis=2) / (matrix.shape[2] if len(mass) > 1 else 1)
+        weight = np.sqrt(mass[:, None] / np.where(squares > 0, squares, 1))
+        matrix *= weight[:, :, None]
+        matrices.append(matrix.reshape(-1, matrix.shape[2]))
+        targets.append(-(weight * block.residual).ravel())
     return matrices, targets
 
 

@@ -20,7 +20,8 @@ from lcpinn.precision import double
 from lcpinn.term import Argument, Term
 
 CHUNK = 1 << 13  # points (times draws) in one call: the values in between stay in the cache
-LEAST = 128  # points are padded to a power of two that is at least this: few sizes to compile
+PIECE = 1 << 9  # points in one call where there are few, and of networks: one size to compile
+SEVERAL = 4  # so many of them
 
 # From points (n, dim) and orders to the Taylor coefficients (s, n, outputs) of a function.
 Jet = Callable[[np.ndarray, Orders], np.ndarray]
@@ -62,8 +63,15 @@ class LinearisedTerms:
 
     def highest_orders(self, coordinate: int) -> tuple[int, ...]:
         """For each output its highest derivative along a coordinate, inside."""
+        return self._orders_in(self.interior, coordinate)
+
+    def orders_along(self, coordinate: int) -> tuple[int, ...]:
+        """The same in all terms, conditions included."""
+        return self._orders_in(self.terms, coordinate)
+
+    def _orders_in(self, terms: Sequence[Term], coordinate: int) -> tuple[int, ...]:
         highest = [0] * len(self.family.outputs)
-        for term in self.interior:
+        for term in terms:
             for argument in term.arguments:
                 for index in argument.indices:
                     at = argument.position
@@ -110,6 +118,27 @@ class Linearisation:
     def series(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """Taylor coefficients (s, n, outputs) of the base at points (n, dim)."""
         return self.base(points, orders)
+
+    def several(self, asked: Sequence[tuple[np.ndarray, Orders]]) -> list[np.ndarray]:
+        """The same at several sets of points; the few of faces are not worth a call each."""
+        few = [i for i, (points, _) in enumerate(asked) if len(points) <= PIECE]
+        together = self._together([asked[i] for i in few])
+        return [
+            together[few.index(i)] if i in few else self.series(points, orders)
+            for i, (points, orders) in enumerate(asked)
+        ]
+
+    def _together(self, asked: Sequence[tuple[np.ndarray, Orders]]) -> list[np.ndarray]:
+        if not asked:
+            return []
+        ends = np.cumsum([len(points) for points, _ in asked])[:-1]
+        indices = [index for _, orders in asked for index in orders.indices]
+        every = Orders.closure(indices, asked[0][0].shape[1])
+        whole = self.series(np.concatenate([points for points, _ in asked]), every)
+        return [
+            part[[every.indices.index(index) for index in orders.indices]]
+            for part, (_, orders) in zip(np.split(whole, ends, axis=1), asked, strict=True)
+        ]
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """The base itself, (n, outputs)."""
@@ -223,8 +252,8 @@ def about_zero(terms: LinearisedTerms, parameters: Sequence[float]) -> Linearisa
 
 
 def pieces(rows: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Rows in pieces padded to a size that compiled programs are reused for."""
-    size = min(most, max(LEAST, 1 << (len(rows) - 1).bit_length()))
+    """Rows in pieces padded to one of two sizes, so that there are few programs to compile."""
+    size = min(most, PIECE if len(rows) <= SEVERAL * PIECE else CHUNK)
     for start in range(0, len(rows), size):
         piece = rows[start : start + size]
         yield np.concatenate([piece, np.repeat(piece[-1:], size - len(piece), axis=0)]), len(piece)
