@@ -346,10 +346,10 @@ class Estimator:
     def _corrected(
         self, estimate: Estimate, at: Linearisation, expansion: Expansion, coefficients: np.ndarray
     ) -> Correction:
-        orders = zeroth(self.family.domain.dim)
+        orders, basis = zeroth(self.family.domain.dim), expansion.basis  # not its large tables
 
         def values(points: np.ndarray) -> np.ndarray:
-            return at.values(points) + expansion.basis.evaluate(coefficients, points, orders)[0]
+            return at.values(points) + basis.evaluate(coefficients, points, orders)[0]
 
         return Correction(estimate._replace(note=self._determinacy.note), values)
 
