@@ -241,7 +241,10 @@ def over_lambda(axis: Axes, solution: Solution) -> None:
 def corrected_over_lambda(axis: Axes, shown: Solution, chosen: np.ndarray) -> None:
     """The error of corrected values at the settings that are drawn, beside the network's curve."""
     free = shown.family.parameters.free
-    if not isinstance(shown, Corrected) or len(free) != 1:
+    if not isinstance(shown, Corrected):
+        return
+    if len(free) > 1:
+        axis.set_title("the network's error")
         return
     along = shown.family.parameters.names.index(free[0])
     look = {"color": COLOURS[2], "mfc": "white", "label": "corrected"}
