@@ -585,6 +585,35 @@ def test_corrected_values_are_shown_where_they_were_computed(driver, tmp_path):
     assert driver.get_log("browser") == []
 
 
+class InTime(lc.Family):
+    """Three coordinates, the first of them a time, and a coefficient."""
+
+    domain = lc.Box(t=(0.0, 1.0), x=(0.0, 1.0), y=(-1.0, 2.0))
+    parameters = lc.Uniform(k=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy, k):
+        return u_t - k * (u_xx + u_yy)
+
+
+def test_corrected_values_belong_to_one_plane(driver, tmp_path, monkeypatch):
+    """Whatever they are: here those of the network."""
+    monkeypatch.setattr(lc.Solution, "corrected", lc.Solution.__call__)
+    solution = untrained(InTime(), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "page.html", 0, corrected=2))
+    pick(page, "corrected at", 2)
+    found, _ = page.values()
+    assert found["parameters"] == {"k": 2.0}
+    np.testing.assert_allclose(found["corrected"]["u"], found["outputs"]["u"], **AGREE)
+    assert "in the plane at t = 0.5" in page.find("#controls").text.replace("\xa0", " ")
+    pick(page, "plane", 1)
+    assert page.values()[0]["corrected"] is None
+    pick(page, "plane", 0)
+    assert page.values()[0]["corrected"] is not None
+    page.slider("t").send_keys("\ue010")
+    assert page.values()[0]["corrected"] is None
+
+
 def test_corrected_values_of_a_shape_take_the_place_of_the_networks(driver, tmp_path):
     solution = untrained(Cylinder(), SMALL)
     page = Page(driver, solution, solution.explore(tmp_path / "hole.html", 0, corrected=1))

@@ -177,6 +177,7 @@ def test_corrected_values_are_those_of_the_shape_alone():
     truth = Pipes().truth(np.stack([x, np.full(5, 0.1)], axis=1), np.array([0.3, 0.95]))[:, 0]
     inside = np.isfinite(found)
     np.testing.assert_allclose(found[inside], truth[inside], atol=1e-4)
+    assert np.isnan(solution.corrected(x=0.0, y=0.0, **setting))
 
 
 @pytest.mark.slow

@@ -124,6 +124,8 @@ class Solution:
         values = np.full((len(points), len(self.family.outputs)), np.nan)
         for lam in np.unique(parameters, axis=0):
             chosen = covered & np.all(every == lam, axis=1)
+            if not chosen.any():
+                continue
             with double():
                 values[chosen] = self._correction(lam, draws)(points[chosen])
         return arguments.shaped(self.family, values, shape)

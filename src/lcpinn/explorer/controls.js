@@ -142,7 +142,8 @@ function correctedControls() {
   const held = coordinates.filter((_, d) => kind === "field" && !plane.includes(d));
   const words = held.map((c) => equal(c.name, position[coordinates.indexOf(c)])).join(", ");
   const where = words ? [make("p", {}, `in the plane at ${words}`)] : [];
-  return group("Corrected solution at", ...(free.length ? [correctedMenu] : []), ...where);
+  const parts = [...(free.length ? [correctedMenu] : []), ...where];
+  return parts.length ? [group("Corrected solution", ...parts)] : [];
 }
 
 function followCorrected() {

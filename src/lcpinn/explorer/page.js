@@ -17,7 +17,7 @@ function build() {
     const words = fixed.map((p) => make("p", {}, equal(p.name, p.low)));
     form.append(group("Held in training", ...words));
   }
-  if (data.corrected) form.append(correctedControls());
+  if (data.corrected) form.append(...correctedControls());
   if (data.weights) form.append(weightControls());
   if (kind === "space-time") form.append(momentControls());
   if (kind === "field" && coordinates.length > 2) form.append(planeControls());
