@@ -571,7 +571,7 @@ def test_corrected_values_are_shown_where_they_were_computed(driver, tmp_path):
     pick(page, "corrected at", 2)
     found, points = page.values()
     assert found["parameters"] == {"k": 4.0}
-    expected = solution.corrected(**points, k=4.0)
+    expected = solution.corrected(x=points["x"], k=4.0)
     np.testing.assert_allclose(found["corrected"]["u"], expected, **AGREE)
     shown = page.drawn("solution", 2)
     assert shown["name"] == "corrected"

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -218,8 +217,7 @@ def test_corrected_values_are_in_the_page_where_a_slider_can_stand(helmholtz):
 
 def test_settings_have_no_more_digits_than_a_slider():
     prior = lc.Uniform(a=(0.0, 1.0)) & lc.LogUniform(nu=(1e-3, 1.0))
-    family = types.SimpleNamespace(parameters=prior)
-    a, nu = _tidy_settings(family, 4).T
+    a, nu = _tidy_settings(prior, 4).T
     assert np.unique(a).tolist() == [0.0, 0.333333, 0.666667, 1.0]
     assert np.unique(nu).tolist() == [0.001, 0.01, 0.1, 1.0]
 

@@ -25,6 +25,7 @@ from lcpinn.evaluation import arguments
 from lcpinn.explorer.program import Program, encode, of_exact, of_level, of_solution
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
+from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _corrected(
     for i, count in zip(plane, counts, strict=True):
         axes[i] = np.linspace(*ranges[i], count)
     points, settings, values = tensor(axes), [], []
-    for lam in _tidy_settings(family, num):
+    for lam in _tidy_settings(family.parameters, num):
         try:
             value = solution.corrected(**arguments(family, points, lam))
         except LcpinnError as error:
@@ -259,10 +260,10 @@ def _plane(family: Family) -> list[int]:
     return [i for i, name in enumerate(names) if name != "t"][:2]
 
 
-def _tidy_settings(family: Family, num: int) -> np.ndarray:
+def _tidy_settings(prior: Coefficients, num: int) -> np.ndarray:
     """Settings (n, p) at which a slider may stand: with no more digits than it shows."""
-    axes, settings = family.parameters.axes, family.parameters.grid(num)
-    for i, axis in enumerate(axes):
+    settings = prior.grid(num)
+    for i, axis in enumerate(prior.axes):
         tidy = [float(f"{value:.{4 if axis.log else 6}g}") for value in settings[:, i]]
         settings[:, i] = np.clip(tidy, axis.low, axis.high)
     return settings

@@ -243,12 +243,12 @@ def corrected_over_lambda(axis: Axes, shown: Solution, chosen: np.ndarray) -> No
     free = shown.family.parameters.free
     if not isinstance(shown, Corrected):
         return
-    if len(free) > 1:
+    if len(free) != 1:
         axis.set_title("the network's error")
         return
-    along = shown.family.parameters.names.index(free[0])
-    look = {"color": COLOURS[2], "mfc": "white", "label": "corrected"}
-    axis.plot(chosen[:, along], errors(shown, chosen), "D", **look)
+    along = shown.family.parameters.names.index(*free)
+    axis.plot(chosen[:, along], errors(shown, chosen), "D", color=COLOURS[2], mfc="white",
+              label="corrected")  # fmt: skip
     axis.autoscale(axis="y")
     logarithmic(axis)
 
