@@ -550,6 +550,89 @@ def test_a_coefficient_that_was_held_is_said(driver, tmp_path):
     assert page.run("return document.querySelectorAll('.slider').length") == 0
 
 
+# -- Corrected values ----------------------------------------------------------------------------
+
+
+def pick(page, label, place):
+    """Choose an entry of a menu."""
+    page.run(
+        "const menu = document.querySelector(`select[aria-label='${arguments[0]}']`);"
+        "menu.value = arguments[1]; menu.dispatchEvent(new Event('change'))",
+        label,
+        str(place),
+    )
+
+
+def test_corrected_values_are_shown_where_they_were_computed(driver, tmp_path):
+    solution = untrained(Helmholtz(1), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "page.html", 0, corrected=4))
+    assert page.values()[0]["corrected"] is None  # the slider begins at 5.5
+    assert "u_corrected" not in page.run("return window.lcpinn.csv()").splitlines()[0]
+    pick(page, "corrected at", 2)
+    found, points = page.values()
+    assert found["parameters"] == {"k": 4.0}
+    expected = solution.corrected(x=points["x"], k=4.0)
+    np.testing.assert_allclose(found["corrected"]["u"], expected, **AGREE)
+    shown = page.drawn("solution", 2)
+    assert shown["name"] == "corrected"
+    np.testing.assert_allclose(shown["y"], expected, **AGREE)
+    assert page.drawn("error", 1)["name"] == "corrected"
+    assert page.run("return window.lcpinn.csv()").startswith("x,k,u,u_exact,u_corrected\n")
+    assert "Corrected" in page.find("#readouts").text
+    page.run("window.lcpinn.set({k: 4.1})")
+    assert page.values()[0]["corrected"] is None
+    assert page.run("return document.querySelector('[aria-label=\"corrected at\"]').value") == "0"
+    assert driver.get_log("browser") == []
+
+
+class InTime(lc.Family):
+    """Three coordinates, the first of them a time, and a coefficient."""
+
+    domain = lc.Box(t=(0.0, 1.0), x=(0.0, 1.0), y=(-1.0, 2.0))
+    parameters = lc.Uniform(k=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, u_t, u_xx, u_yy, k):
+        return u_t - k * (u_xx + u_yy)
+
+
+def test_corrected_values_belong_to_one_plane(driver, tmp_path, monkeypatch):
+    """Whatever they are: here those of the network."""
+    monkeypatch.setattr(lc.Solution, "corrected", lc.Solution.__call__)
+    solution = untrained(InTime(), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "page.html", 0, corrected=2))
+    pick(page, "corrected at", 2)
+    found, _ = page.values()
+    assert found["parameters"] == {"k": 2.0}
+    np.testing.assert_allclose(found["corrected"]["u"], found["outputs"]["u"], **AGREE)
+    assert "in the plane at t = 0.5" in page.find("#controls").text.replace("\xa0", " ")
+    pick(page, "plane", 1)
+    assert page.values()[0]["corrected"] is None
+    pick(page, "plane", 0)
+    assert page.values()[0]["corrected"] is not None
+    page.slider("t").send_keys("\ue010")
+    assert page.values()[0]["corrected"] is None
+
+
+def test_corrected_values_of_a_shape_take_the_place_of_the_networks(driver, tmp_path):
+    solution = untrained(Cylinder(), SMALL)
+    page = Page(driver, solution, solution.explore(tmp_path / "hole.html", 0, corrected=1))
+    page.run("document.querySelector('input[value=corrected]').click()")
+    found, points = page.values()
+    expected = solution.corrected(**points, **found["parameters"])
+    shown = np.array(found["corrected"]["u"], float)
+    np.testing.assert_array_equal(np.isnan(shown), np.isnan(expected))
+    np.testing.assert_allclose(shown, expected, **AGREE)
+    picture = np.array(page.drawn("image")["z"], float)
+    inside = ~np.isnan(expected.reshape(found["shape"]).T)
+    np.testing.assert_allclose(picture[inside], expected.reshape(found["shape"]).T[inside], **AGREE)
+    assert "of the corrected solution" in page.find("#figure-errors").text
+    page.slider("a").send_keys("\ue010")  # to the end of its range, where there is no correction
+    page.drawn("image")
+    assert "of the network: no correction here" in page.find("#figure-image").text
+    assert driver.get_log("browser") == []
+
+
 # -- Shapes --------------------------------------------------------------------------------------
 
 

@@ -350,8 +350,8 @@ def test_corrections_themselves_have_to_agree(monkeypatch):
     signs = itertools.chain([1.0, -1.0], itertools.cycle([-1.0, 1.0]))  # the third beside the first
     honest = Estimator._attempt
 
-    def attempt(self, sizes, at, allowance=1.0):
-        made = honest(self, sizes, at, allowance)
+    def attempt(self, sizes, at):
+        made = honest(self, sizes, at)
         return made._replace(coefficients=next(signs) * made.coefficients)
 
     monkeypatch.setattr(Estimator, "_attempt", attempt)

@@ -14,9 +14,10 @@ from hooks import FUNCTIONS, WITHOUT, over_points
 from typer.testing import CliRunner
 
 import lcpinn as lc
+from lcpinn.certificate.estimator import Correction, Estimate, Estimator
 from lcpinn.cli import app
 from lcpinn.explorer import Program, explore, trace
-from lcpinn.explorer.page import assemble, contents
+from lcpinn.explorer.page import _tidy_settings, assemble, contents
 from lcpinn.explorer.program import decode, of_exact
 from lcpinn.families import FAMILIES, Burgers, Helmholtz
 from lcpinn.network import FNO, MLP, Concat, DeepONet, FiLM, Unseen
@@ -201,6 +202,32 @@ def test_the_page_knows_its_equation_and_its_errors(page, helmholtz):
     assert data["facts"]["Seed"] == "0"
     program = Program.from_json(data["program"])
     np.testing.assert_array_equal(program([[0.3]], [2.0]), helmholtz.to_program()([[0.3]], [2.0]))
+
+
+@pytest.mark.slow
+def test_corrected_values_are_in_the_page_where_a_slider_can_stand(helmholtz):
+    data = contents(helmholtz, 0, corrected=4)["corrected"]
+    assert data["at"] == [[1.0], [4.0], [7.0], [10.0]]
+    assert data["plane"] == [0]
+    values = decode(data["values"][1])
+    x = np.linspace(0, 1, data["counts"][0])
+    np.testing.assert_allclose(values, helmholtz.corrected(x=x, k=4.0), rtol=0, atol=1e-13)
+    assert contents(helmholtz, 0)["corrected"] is None
+
+
+def test_settings_have_no_more_digits_than_a_slider():
+    prior = lc.Uniform(a=(0.0, 1.0)) & lc.LogUniform(nu=(1e-3, 1.0))
+    a, nu = _tidy_settings(prior, 4).T
+    assert np.unique(a).tolist() == [0.0, 0.333333, 0.666667, 1.0]
+    assert np.unique(nu).tolist() == [0.001, 0.01, 0.1, 1.0]
+
+
+def test_where_nothing_is_corrected_the_page_says_why(helmholtz, monkeypatch):
+    none = Correction(Estimate(np.nan, "it is not resolved"), None)
+    monkeypatch.setattr(Estimator, "correction", lambda *args, **options: none)
+    data = contents(untrained(Helmholtz(1)), 0, corrected=1)
+    assert data["corrected"] is None
+    assert data["notes"] == ["no correction at k = 5.5: it is not resolved"]
 
 
 def test_words_of_the_family_cannot_leave_their_place(helmholtz):

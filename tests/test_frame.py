@@ -250,6 +250,20 @@ def test_sines_that_oscillate_are_judged_by_what_is_left_between_the_points():
     assert estimator(None, lam).error == pytest.approx(error, rel=0.3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("frequency", [12.0, 13.0], ids=["grown from", "between"])
+def test_a_frame_too_coarse_for_an_estimate_may_confirm_a_finer_one(frequency):
+    """The frame that was grown because it left too much was no confirmation of the finer one.
+
+    Of 22 functions a coordinate, which leave a little too much of the slower wave between their
+    points and far too much of the faster, and 27, which leave hardly anything.
+    """
+    lam, error = np.array([1.3]), lambda p: jnp.cos(frequency * p[0] + 0.3)
+    estimator = spoilt(Torsion(), error)
+    found = estimator(1e-6, lam, fronts=False)  # once grown
+    assert found.error == pytest.approx(true_error(Torsion(), 1e-6, lam, error), rel=0.02)
+
+
 def sines_for(family, lam, scale, num=200, points=4000, cutoff=1e-12):
     """The exact solution as a network of random sines has it; estimator, and its true error."""
     rng = np.random.default_rng(num)

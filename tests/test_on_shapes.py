@@ -168,6 +168,19 @@ def test_a_solution_is_nan_outside_of_its_shape():
 
 
 @pytest.mark.slow
+def test_corrected_values_are_those_of_the_shape_alone():
+    """Its functions are singular in a hole: outside of the shape the answer is nan, as a call's."""
+    solution = untrained(Pipes())
+    x = np.array([0.0, 0.05, 0.6, 0.9, 1.5])
+    found = solution.corrected(x=x, y=0.1, r=0.3, b=0.95)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(solution(x=x, y=0.1, r=0.3, b=0.95)))
+    truth = Pipes().truth(np.stack([x, np.full(5, 0.1)], axis=1), np.array([0.3, 0.95]))[:, 0]
+    inside = np.isfinite(found)
+    np.testing.assert_allclose(found[inside], truth[inside], atol=1e-4)
+    assert np.isnan(solution.corrected(x=0.0, y=0.0, r=0.3, b=0.95))
+
+
+@pytest.mark.slow
 def test_errors_are_measured_inside():
     family = Annulus()
     solution = untrained(family)

@@ -192,6 +192,31 @@ def test_spread_over_coefficients_counts_every_setting(solutions):
 
 
 @pytest.mark.slow
+def test_the_corrected_solution_takes_the_networks_place(solutions):
+    helmholtz = solutions["1-d"]
+    figure = helmholtz.plot("solution", at={"k": 2.0}, corrected=True)
+    (axis,) = axes_of(figure)
+    x, y = axis.lines[0].get_data()
+    np.testing.assert_allclose(y, np.sin(np.pi * x) * np.cos(2 * x), atol=1e-8)
+    assert axis.get_ylabel().endswith(", corrected")
+
+
+@pytest.mark.slow
+def test_errors_of_the_corrected_solution_are_beside_the_networks(solutions):
+    figure = solutions["1-d"].plot("error", at={"k": 2.0}, corrected=True)
+    along, over = axes_of(figure)
+    network, corrected = (line.get_ydata() for line in along.lines)
+    assert np.nanmax(corrected) < 1e-6 * np.nanmax(network)
+    named = {line.get_label(): line.get_data() for line in over.lines}
+    assert named["corrected"][0].tolist() == [2.0]
+    assert named["corrected"][1] < 1e-6 * named["lcpinn"][1].min()
+
+
+def test_only_solution_and_error_are_drawn_corrected(solutions):
+    with pytest.raises(lc.LcpinnError, match="solution or error, not the spread"):
+        solutions["1-d"].plot("spread", corrected=True)
+
+
 def test_pictures_leave_matplotlib_as_it_was(solutions, tmp_path):
     before = dict(matplotlib.rcParams)
     solutions["1-d"].plot("error", tmp_path / "error.svg")

@@ -390,6 +390,18 @@ BAD = {
         lambda: family(DISC, inner=lc.interior(lambda self, u_n: u_n)),
         "asks for 'u_n', but there is a normal on the boundary only: mark it with @lc.on(...)",
     ),
+    "a region that has no number somewhere": (
+        lambda: family(lc.Inside(lambda x, y, r: jnp.log(x) + r, x=(-1, 1), y=(-1, 1)), KNOB),
+        "is NaN at points such as (x = -0.",
+    ),
+    "a region in Python's own ifs": (
+        lambda: family(lc.Inside(lambda x, y: -1.0 if x < 0 else y, x=(-1, 1), y=(-1, 1))),
+        "fails: ValueError: The truth value of an array",
+    ),
+    "a region without a value": (
+        lambda: family(lc.Inside(lambda x, y: None, x=(-1, 1), y=(-1, 1))),
+        "Inside(x, y -> ...; x=(-1.0, 1.0), y=(-1.0, 1.0)) fails: ",
+    ),
     "not a shape": (
         lambda: lc.on(3)(lambda u: u),  # pyright: ignore[reportArgumentType]: what is tested
         "name a shape, or a face such as x=0.0",

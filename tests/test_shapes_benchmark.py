@@ -54,6 +54,11 @@ def test_what_is_kept_is_not_trained_again(trained, tmp_path, capsys):
     broken.clear()
     __main__.main([*options, "--resume"])
     assert asked_for == [("kite", 1, [])]
+    asked_for.clear()
+    again = ["--families", "kite", "--seeds", "1", *options[2:], "--resume", "--again"]
+    __main__.main(again)
+    assert asked_for == [("kite", 1, [])]
+    assert len(json.loads(out.read_text())["runs"]) == 4
     with pytest.raises(SystemExit, match="were trained with"):
         __main__.main([*options, "--resume", "--seconds", "8"])
 
@@ -71,6 +76,7 @@ def test_help_and_options(capsys):
         (["--help"], "--seeds SEEDS"),
         (["--families", "pipe"], "no family 'pipe' here; there are pipes"),
         (["--resume"], "--resume needs --out"),
+        (["--again"], "--again needs --resume"),
     ):
         with pytest.raises(SystemExit):
             __main__.main(options)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import lcpinn as lc
 from benchmarks.zoo import ZOO
 from benchmarks.zoo.layers import BoundaryLayer
+from lcpinn.certificate import Estimator
 from lcpinn.cli import app
 from lcpinn.evaluation import evaluation_points, relative_error
 from lcpinn.families import FAMILIES
@@ -271,6 +272,13 @@ def test_a_network_without_its_error(trained):
         assert np.linalg.norm(after) < 1e-4 * np.linalg.norm(before)
     both = trained.corrected(x=x, k=np.array([[2.0], [5.0]]))
     np.testing.assert_allclose(both[1], trained.corrected(x=x, k=5.0), atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_correction_is_kept_for_the_next_call(trained, monkeypatch):
+    first = trained.corrected(x=0.3, k=2.0)
+    monkeypatch.setattr(Estimator, "correction", None)
+    np.testing.assert_array_equal(trained.corrected(x=[0.3, 0.4], k=2.0)[0], first)
 
 
 @pytest.mark.slow

@@ -1,14 +1,15 @@
 """Families on shapes, by the defaults: error, estimate and time, and what sampling costs.
 
     python -m benchmarks.shapes [--families a,b] [--seeds 0,1] [--seconds 60] [--jobs 8]
-                                [--resume] [--out results/shapes-cpu.json]
+                                [--resume [--again]] [--out results/shapes-cpu.json]
 
 Ten families with known solutions, each trained in a fresh process; compilation counts. Of every
 run: the mean and the largest relative error over lambda, the verdict, and at nine settings the
 estimated error beside the true one. `--jobs 8` trains eight at once, each on two cores of its own.
-Every finished run is written at once; `--resume` goes on where a file ends. With `--out` a picture
-is drawn beside it. `--sampling` measures instead a million points of a square with four holes, and
-a training step on a shape against one on a box with the same rows.
+Every finished run is written at once; `--resume` goes on where a file ends, with `--again` by
+training anew what is asked for and keeping all other runs. With `--out` a picture is drawn beside
+it. `--sampling` measures instead a million points of a square with four holes, and a training step
+on a shape against one on a box with the same rows.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = {"seconds": given.seconds, "jobs": given.jobs}
     result |= {"seconds": given.seconds, "runs": _before(given, asked)}
     known = {(r["family"], r["seed"]) for r in result["runs"] if "failed" not in r}
+    if given.again:
+        known = set()
     names = given.families or list(FAMILIES)
     pending = [(n, s) for s in given.seeds for n in names if (n, s) not in known]
     print(HEADER)
@@ -80,9 +83,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sampling", action="store_true", help="measure points and steps alone")
     parser.add_argument("--out", type=Path, help="write runs and a picture here")
     parser.add_argument("--resume", action="store_true", help="keep the runs that are there")
+    parser.add_argument("--again", action="store_true", help="but replace those asked for")
     given = parser.parse_args(arguments)
     if given.resume and given.out is None:
         parser.error("--resume needs --out")
+    if given.again and not given.resume:
+        parser.error("--again needs --resume")
     return given
 
 
@@ -111,7 +117,7 @@ def _before(given: argparse.Namespace, asked: dict[str, Any]) -> list[Run]:
 
 
 def _put(result: Result, run: Run) -> None:
-    """Add a run; it replaces one of the same family and seed that failed."""
+    """Add a run; it replaces one of the same family and seed, which failed or is made again."""
     key = lambda r: (list(FAMILIES).index(r["family"]), r["seed"])
     others = [r for r in result["runs"] if key(r) != key(run)]
     result["runs"] = sorted([*others, run], key=key)

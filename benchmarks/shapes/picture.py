@@ -22,10 +22,10 @@ def draw(result: dict[str, Any], path: Path) -> Path:
     left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.1))
     _errors(left, runs)
     _estimates(right, runs)
-    device, seconds = result["stamp"]["device"], result["seconds"]
-    left.set_xlabel(
-        f"relative error: mean (|) and largest (o) over λ\n{device}, {seconds:g} s each"
-    )
+    # Runs of one file may come from several machines.
+    devices = sorted({run.get("device", result["stamp"]["device"]) for run in runs})
+    words = ["relative error: mean (|) and largest (o) over λ", *devices]
+    left.set_xlabel("\n".join(words) + f", {result['seconds']:g} s each")
     right.set_xlabel("true relative error at one λ")
     right.set_ylabel("estimate, made without the truth")
     return save(figure, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from lcpinn.inverse import Fit, Forward, Sigma
 
 
+CORRECTIONS = 8  # settings whose corrections are kept for the next call
+
+
 class Solution:
     """u(coordinates, lambda), for every lambda at once.
 
@@ -49,6 +52,7 @@ class Solution:
         self.family, self.protocol, self.run = family, protocol, dict(run)
         self.params = jax.tree.map(np.asarray, params)
         self._warned = False
+        self._corrections: dict[bytes, Callable[[np.ndarray], np.ndarray]] = {}
 
     def __repr__(self) -> str:
         how = " at ".join(filter(None, (self.protocol.name, self.protocol.setting)))
@@ -110,22 +114,35 @@ class Solution:
     def corrected(self, *, weights: Mapping[str, float] | None = None, **named: Any) -> Any:
         """The solution with the error taken away that its certificate finds at every setting.
 
-        Called as the solution itself is; each setting of the coefficients costs one estimate.
+        Called as the solution itself is; each setting of the coefficients costs one estimate, which
+        is kept for the next call. Outside of a shape the answer is nan.
         """
         points, parameters, shape = self._read(named)
         draws = self._draws(weights, None)
         every = np.broadcast_to(parameters, (len(points), parameters.shape[1]))
-        values = np.empty((len(points), len(self.family.outputs)))
+        covered = self.family.domain.covers(points, parameters)
+        values = np.full((len(points), len(self.family.outputs)), np.nan)
         for lam in np.unique(parameters, axis=0):
+            chosen = covered & np.all(every == lam, axis=1)
+            if not chosen.any():
+                continue
             with double():
-                estimate, corrected = self._estimator.correction(self.predictor.params, lam, draws)
-                if corrected is None:
-                    pairs = zip(self.family.parameters.names, lam, strict=True)
-                    where = ", ".join(f"{n} = {v:g}" for n, v in pairs) or "its one setting"
-                    raise LcpinnError(f"no correction at {where}: {estimate.reason}")
-                chosen = np.all(every == lam, axis=1)
-                values[chosen] = corrected(points[chosen])
+                values[chosen] = self._correction(lam, draws)(points[chosen])
         return arguments.shaped(self.family, values, shape)
+
+    def _correction(self, lam: np.ndarray, draws: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The corrected solution at one setting, as a function of points (n, dim)."""
+        key = lam.tobytes() + draws.tobytes()
+        if key not in self._corrections:
+            estimate, corrected = self._estimator.correction(self.predictor.params, lam, draws)
+            if corrected is None:
+                pairs = zip(self.family.parameters.names, lam, strict=True)
+                where = ", ".join(f"{n} = {v:g}" for n, v in pairs) or "its one setting"
+                raise LcpinnError(f"no correction at {where}: {estimate.reason}")
+            while len(self._corrections) >= CORRECTIONS:
+                del self._corrections[next(iter(self._corrections))]
+            self._corrections[key] = corrected
+        return self._corrections[key]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -253,36 +270,47 @@ class Solution:
         *,
         at: Mapping[str, float] | Sequence[Mapping[str, float]] = (),
         run: str | Path | None = None,
+        corrected: bool = False,
     ) -> Figure:
         """One of the pictures `solution`, `error`, `loss` and `spread`, as a Matplotlib figure.
 
         With a path it is also written there, as PNG, SVG or PDF. `at` is a setting of the
         coefficients to draw at, or several; the loss needs `run`, the directory of the training.
+        `corrected` draws the corrected solution in place of the network's, and its error: curves
+        beside the network's, fields in their place. Each setting costs one estimate.
         """
         from lcpinn.plot import draw, save
 
-        drawn = draw(what, self, at=[at] if isinstance(at, Mapping) else at, run=run)
+        settings = [at] if isinstance(at, Mapping) else at
+        drawn = draw(what, self, at=settings, run=run, corrected=corrected)
         if path is not None:
             save(drawn, Path(path))
         return drawn
 
     @overload
-    def explore(self, path: None = None, settings: int | None = None) -> Embedded: ...
+    def explore(
+        self, path: None = None, settings: int | None = None, corrected: int = 0
+    ) -> Embedded: ...
 
     @overload
-    def explore(self, path: str | Path, settings: int | None = None) -> Path: ...
+    def explore(
+        self, path: str | Path, settings: int | None = None, corrected: int = 0
+    ) -> Path: ...
 
     def explore(
-        self, path: str | Path | None = None, settings: int | None = None
+        self, path: str | Path | None = None, settings: int | None = None, corrected: int = 0
     ) -> Path | Embedded:
         """Write one HTML file in which the network runs, with a slider for every coefficient.
 
         `settings` is how many values of each coefficient errors are estimated at; 0 for none.
+        `corrected` is at how many the corrected solution is in the page, too, as values on a grid.
         Without a path, what comes back is shown as that page by a notebook.
         """
         from lcpinn.explorer import embedded, explore
 
-        return embedded(self, settings) if path is None else explore(self, path, settings)
+        if path is None:
+            return embedded(self, settings, corrected)
+        return explore(self, path, settings, corrected=corrected)
 
     def to_program(self, points: int = 256) -> Program:
         """The solution as a list of array operations, `points` at a time; see lcpinn.explorer."""

@@ -253,10 +253,10 @@ class Estimator:
         attempt, before = self._attempt(fine, at), None
         for grown in range(1 + GROWTHS[self.family.domain.dim]):
             attempts.append(attempt)
-            if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
+            if attempt.resolves:
                 before = before or self._attempt(coarse, at)
-                error, other = (a.correction.estimate.error for a in (attempt, before))
-                if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
+                agree = _agree(attempt.error(), before.error(), AGREE)
+                if agree and self._distance(attempt, before, at) < DISTANCE:
                     return attempt.correction
             sizes = _grown(attempt)
             if sizes is None or not patience.allows(sizes, grown):
@@ -270,8 +270,8 @@ class Estimator:
         """What is not resolved, between what two corrections share and what stability allows."""
         estimate, (*others, last) = correction.estimate, attempts
         before = others[-1] if others else last.without()
-        if _agree(last.error, before.error, AGREE) and self._distance(last, before, at) < NEAR:
-            estimate = estimate._replace(at_least=last.error / 2)
+        if _agree(last.size, before.size, AGREE) and self._distance(last, before, at) < NEAR:
+            estimate = estimate._replace(at_least=last.size / 2)
         constants = self._stability(at)
         most = min(self._at_most(at, a, constants) for a in (last, last.without()))
         return correction._replace(estimate=estimate._replace(at_most=most))
@@ -308,7 +308,7 @@ class Estimator:
         assert isinstance(attempt.basis, TensorBasis)
         left = mean_squares(constants[0][0], at, attempt.basis, attempt.coefficients)
         bounds = [constant.bound(left) for _, constant in constants]
-        most = attempt.error + max(bounds)
+        most = attempt.size + max(bounds)
         near = self.family.is_linear() or most < 10 * LARGE
         return most if near and _agree(bounds[0], bounds[1], STEADY) else np.inf
 
@@ -341,17 +341,17 @@ class Estimator:
         """The same on shapes and in four coordinates, where corrections themselves are compared.
 
         What two sizes leave there is not small beside the residual, so that it proves less if the
-        norms of what they find agree.
+        norms of what they find agree. A frame that is too coarse for an estimate itself may still
+        confirm a finer one; where it is too coarse for that, too, one between them is asked.
         """
         domain, dim, outputs = self.family.domain, self.family.domain.dim, len(self.family.outputs)
         most, fine, coarse = MOST_IN_FRAME[dim] / outputs, *self._first_frames(at)
         attempt, before = self._attempt(fine, at), None
         growths = min(growths, FRAME_GROWTHS[dim])
         for grown in range(1 + growths):
-            if attempt.remaining_share <= MISFIT and not attempt.correction.estimate.reason:
-                before = before or self._attempt(coarse, at, COARSE)
-                error, other = (a.correction.estimate.error for a in (attempt, before))
-                if _agree(error, other, AGREE) and self._distance(attempt, before, at) < DISTANCE:
+            if attempt.resolves:
+                before = before or self._attempt(coarse, at)
+                if self._confirms(before, attempt, at):
                     return attempt.correction
             sizes = tuple(int(np.ceil(FRAME_GROWTH * num)) for num in attempt.sizes)
             if grown == growths or not attempt.coefficients.any():
@@ -359,6 +359,10 @@ class Estimator:
             if functions_on(domain, sizes, at.parameters).size > most:
                 break
             before, attempt = attempt, self._attempt(sizes, at)
+        if attempt.resolves and before is not None and before.reason(COARSE):
+            sizes = tuple((a + b) // 2 for a, b in zip(attempt.sizes, before.sizes, strict=True))
+            if sizes != before.sizes and self._confirms(self._attempt(sizes, at), attempt, at):
+                return attempt.correction
         reason = _why_not(attempt)
         if not isinstance(domain, Box) and may_have_inward_corners(
             domain.shape, dict(zip(domain.prior.names, at.parameters, strict=True))
@@ -376,6 +380,11 @@ class Estimator:
             fewer = tuple(num - 1 for num in fine)
             coarse = affordable(domain, fewer, LESS * most, at.parameters)
         return fine, coarse
+
+    def _confirms(self, coarse: Attempt, fine: Attempt, at: Linearisation) -> bool:
+        """Whether a coarser frame finds about the same, in size and as a function."""
+        agree = _agree(fine.error(), coarse.error(COARSE), AGREE)
+        return agree and self._distance(fine, coarse, at) < DISTANCE
 
     def _distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
         """Of two corrections over the domain, beside the first; the worst output counts."""
@@ -398,13 +407,8 @@ class Estimator:
         outputs = len(self.family.outputs)
         return more if num_unknowns(more) * outputs <= QUICK[len(sizes)] else sizes
 
-    def _attempt(
-        self, sizes: tuple[int, ...], at: Linearisation, allowance: float = 1.0
-    ) -> Attempt:
-        """The estimate by one expansion, by Newton's method where the equation is not linear.
-
-        `allowance` is a factor of what may be left between the points.
-        """
+    def _attempt(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
+        """The estimate by one expansion, by Newton's method where the equation is not linear."""
         expansion = self._expansion(sizes, at.parameters)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
@@ -430,20 +434,21 @@ class Estimator:
                 return refused(_too_few(sizes))
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
                 least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
-                if reason := _left_between(expansion, at, coefficients, least, allowance):
-                    return refused(reason)
+                between = _between(expansion, at, coefficients, least)
                 error = self._relative(expansion, d - beyond, values + d)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
-                return Attempt(correction, sizes, coefficients, expansion.basis, share, error)
+                return Attempt(
+                    correction, sizes, coefficients, expansion.basis, share, error, between
+                )
         return refused("it is too far off for the linearised equation to tell")
 
     def _corrected(
         self, estimate: Estimate, at: Linearisation, expansion: Expansion, coefficients: np.ndarray
     ) -> Correction:
-        orders = zeroth(self.family.domain.dim)
+        orders, basis = zeroth(self.family.domain.dim), expansion.basis  # not its large tables
 
         def values(points: np.ndarray) -> np.ndarray:
-            return at.values(points) + expansion.basis.evaluate(coefficients, points, orders)[0]
+            return at.values(points) + basis.evaluate(coefficients, points, orders)[0]
 
         return Correction(estimate._replace(note=self._determinacy.note), values)
 
@@ -477,10 +482,20 @@ class Estimator:
         return _none("marches of two resolutions do not agree: it is not resolved")
 
 
+class Between(NamedTuple):
+    """Shares of the residual that are left between the points, beside what may be left there.
+
+    Both are one where an estimate of its own is at its limit.
+    """
+
+    inside: float = 0.0
+    on_rims: float = 0.0
+
+
 class Attempt(NamedTuple):
     """What an expansion has found, and the share of the residual that it leaves.
 
-    `error` is the size of its correction, whether that is an estimate or not.
+    `size` is that of its correction, relative to the solution, whether it is an estimate or not.
     """
 
     correction: Correction
@@ -488,11 +503,30 @@ class Attempt(NamedTuple):
     coefficients: np.ndarray
     basis: Basis
     remaining_share: float
-    error: float
+    size: float
+    between: Between = Between()
 
     def without(self) -> Attempt:
         """The same without a correction."""
-        return self._replace(coefficients=np.zeros_like(self.coefficients), error=0.0)
+        return self._replace(coefficients=np.zeros_like(self.coefficients), size=0.0)
+
+    def reason(self, allowance: float = 1.0) -> str:
+        """Why it finds nothing, or nothing that counts if so many times as much may be left."""
+        if reason := self.correction.estimate.reason:
+            return reason
+        if self.between.inside > allowance:
+            return "between its points it is not resolved"
+        if self.between.on_rims > allowance:
+            return "between its points on the boundary it is not resolved"
+        return ""
+
+    def error(self, allowance: float = 1.0) -> float:
+        """The estimate, or nan where there is a reason against it."""
+        return np.nan if self.reason(allowance) else self.correction.estimate.error
+
+    @property
+    def resolves(self) -> bool:
+        return self.remaining_share <= MISFIT and not self.reason()
 
 
 def _grown(attempt: Attempt) -> tuple[int, ...] | None:
@@ -510,25 +544,20 @@ def _grown(attempt: Attempt) -> tuple[int, ...] | None:
     return sizes
 
 
-def _left_between(
-    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, least: float,
-    allowance: float,
-) -> str:  # fmt: skip
-    """Where too much is left between the points, in words; nothing where it is not."""
-    most = BETWEEN if expansion.on_box else FRAME_BETWEEN[len(expansion.sizes)]
-    if expansion.remaining_share_between(at, coefficients) > allowance * most:
-        return "between its points it is not resolved"
+def _between(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, least: float
+) -> Between:
+    """What is left between the points; on the rims of a box nothing is looked at."""
+    inside = expansion.remaining_share_between(at, coefficients)
     if expansion.on_box:
-        return ""
+        return Between(inside / BETWEEN)
     on_rims = expansion.remaining_share_on_rims(at, coefficients, least)
-    if on_rims > allowance * ON_RIMS:
-        return "between its points on the boundary it is not resolved"
-    return ""
+    return Between(inside / FRAME_BETWEEN[len(expansion.sizes)], on_rims / ON_RIMS)
 
 
 def _why_not(attempt: Attempt) -> str:
     """Why an attempt is no estimate, though it was the last one."""
-    reason = attempt.correction.estimate.reason
+    reason = attempt.reason()
     if attempt.remaining_share > MISFIT:
         reason = reason or _too_few(attempt.sizes)
     return reason or "expansions of two sizes do not agree: it is not resolved"

@@ -38,16 +38,27 @@ def explore(
             min=0, metavar="N", help="Values of each coefficient to estimate errors at; 0: none."
         ),
     ] = None,
+    corrected: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Values of each coefficient to show the corrected solution at, too.",
+        ),
+    ] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file in which the network runs: sliders for every coefficient.
 
     It needs no server and no network connection, only a browser, and can be sent to anyone. The
-    error is estimated over all lambda as `lcpinn certify` does, which takes most of the time.
+    error is estimated over all lambda as `lcpinn certify` does, which takes most of the time. With
+    --corrected 5 the solution without its estimated error is in the page at five values of each
+    coefficient, as values on a grid.
 
     \b
     lcpinn explore runs/demo --open
+    lcpinn explore runs/demo --corrected 5
     lcpinn explore model.safetensors -o page.html --family my_pde.py:MyFamily
     """
     from lcpinn.explorer import explore as write_page
@@ -59,7 +70,7 @@ def explore(
         solution = open_model(model, family)
         if settings != 0 and not as_json:
             say("estimating the error over lambda (--settings N: at how many values)")
-        write_page(solution, path, settings, {"Model": _date(model)})
+        write_page(solution, path, settings, {"Model": _date(model)}, corrected)
     size = path.stat().st_size
     if as_json:
         print_json({"family": solution.family.name, "out": str(path), "bytes": size})

@@ -44,6 +44,10 @@ def plot(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Where to draw. Given several times: each."),
     ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option("--corrected", help="Solution and error with the estimated error taken away."),
+    ] = False,
     family: FamilyOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,18 +63,19 @@ def plot(
     lcpinn plot runs/demo
     lcpinn plot runs/demo error -o error.svg
     lcpinn plot runs/demo solution --at k=2 --at k=7.5 -o u.png
+    lcpinn plot runs/demo error --at k=3.25 --corrected -o error.png
     """
     from lcpinn import plot as pictures  # Matplotlib takes half a second to load
 
     with blaming(family):
         solution = open_model(model, family)
         run = _run_directory(model)
-        wanted = _wanted(solution, run, what or [])
+        wanted = _wanted(solution, run, what or [], corrected)
         files = _files(wanted, out, model)
         settings = [assignments("--at", [text]) for text in at or ()]
         written = []
         for name, paths in files.items():
-            figure = pictures.draw(name, solution, at=settings, run=run)
+            figure = pictures.draw(name, solution, at=settings, run=run, corrected=corrected)
             written += [pictures.save(figure, path) for path in paths]
     if as_json:
         print_json({"family": solution.family.name, "files": [str(path) for path in written]})
@@ -86,7 +91,7 @@ def _run_directory(model: Path) -> Path | None:
     return model.parent if (model.parent / "run.json").exists() else None
 
 
-def _wanted(solution: Solution, run: Path | None, what: list[str]) -> list[str]:
+def _wanted(solution: Solution, run: Path | None, what: list[str], corrected: bool) -> list[str]:
     """The pictures to draw: those asked for, if they can be drawn, or all that can."""
     from lcpinn import plot as pictures
 
@@ -97,7 +102,10 @@ def _wanted(solution: Solution, run: Path | None, what: list[str]) -> list[str]:
         reason = pictures.reason_against(name, solution, run)
         if reason is not None:
             raise LcpinnError(f"no picture of the {name}: {reason}")
-    return list(dict.fromkeys(what)) or list(pictures.applying(solution, run))
+    applying = pictures.applying(solution, run)
+    if corrected:
+        applying = tuple(name for name in applying if name in pictures.CORRECTED)
+    return list(dict.fromkeys(what)) or list(applying)
 
 
 def _files(wanted: list[str], out: Path | None, model: Path) -> dict[str, list[Path]]:

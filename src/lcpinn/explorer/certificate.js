@@ -114,8 +114,8 @@ function certificateWords(rows) {
 
 // -- In words ----------------------------------------------------------------------------------
 
-function relativeError() {
-  const { values, truth } = current;
+function relativeError(values) {
+  const { truth } = current;
   let [gap, size] = [0, 0];
   for (let i = state.output; i < values.length; i += outputs.length) {
     if (Number.isNaN(values[i])) continue; // outside of the shape
@@ -148,7 +148,11 @@ function drawReadouts() {
   if (current.truth) {
     const part = coordinates.length > 2 ? ", in this plane" : "";
     const small = `against the ${truthName} solution${part}`;
-    list.push(readout(`Relative L² error${name}`, errorText(relativeError()), small));
+    list.push(readout(`Relative L² error${name}`, errorText(relativeError(current.values)), small));
+    if (current.corrected) {
+      const rest = errorText(relativeError(current.corrected));
+      list.push(readout(`Corrected${name}`, rest, small));
+    }
   }
   if (data.certificate) {
     const n = nearest();

@@ -5,6 +5,7 @@ const patient = lcpinnRun.load(data.program); // for the picture that is compute
 const exact = data.exact && lcpinnRun.load(data.exact);
 const level = data.level && lcpinnRun.load(data.level); // positive outside of the shape
 const reference = data.reference && lcpinnRun.decode(data.reference);
+const corrections = data.corrected && data.corrected.values.map(lcpinnRun.decode);
 
 const SMOOTH = 40; // milliseconds that a redraw may take while a slider moves
 const PIECE = 12; // milliseconds of background work between two looks at the controls
@@ -57,7 +58,7 @@ function evaluate(grid) {
 }
 
 function truthAt(grid) {
-  if (reference) return sampledTruth(grid);
+  if (reference) return sampled(reference, sampledCounts(), grid);
   if (!exact) return null;
   const out = new Float64Array(grid.count * outputs.length);
   exact.set({ parameters: state.parameters, weights: [] });
@@ -65,20 +66,39 @@ function truthAt(grid) {
   return out;
 }
 
-// The reference was sampled on a grid that holds every grid of the page.
-function sampledTruth(grid) {
-  const counts = data.grid.counts.map((n, d) => (d === space && data.grid.slice) || n);
+function sampledCounts() {
+  return data.grid.counts.map((n, d) => (d === space && data.grid.slice) || n);
+}
+
+// Values that were sampled on a grid which holds every grid of the page.
+function sampled(values, counts, grid) {
   const out = new Float64Array(grid.count * outputs.length);
   for (let n = 0; n < grid.count; n++) {
     let at = 0;
-    coordinates.forEach((c, d) => {
-      const place = unit(c, grid.points[n * coordinates.length + d]) * (counts[d] - 1);
-      at = at * counts[d] + Math.round(place);
+    grid.vary.forEach((d, i) => {
+      const place = unit(coordinates[d], grid.points[n * coordinates.length + d]) * (counts[i] - 1);
+      at = at * counts[i] + Math.round(place);
     });
     const from = at * outputs.length;
-    out.set(reference.subarray(from, from + outputs.length), n * outputs.length);
+    out.set(values.subarray(from, from + outputs.length), n * outputs.length);
   }
   return out;
+}
+
+// Which of the settings with corrected values the controls are at, -1 for none: those values are
+// right at that setting, in that plane, and for the mean over loss weights alone.
+function correctedSetting() {
+  if (!corrections || (data.weights && !state.mean)) return -1;
+  const { at, plane, position } = data.corrected;
+  const moved = (d) => !plane.includes(d) && state.position[d] !== position[d];
+  const elsewhere = kind === "field" && plane.some((d, i) => d !== state.plane[i]);
+  if (elsewhere || coordinates.some((_, d) => moved(d))) return -1;
+  return at.findIndex((setting) => setting.every((v, i) => v === state.parameters[i]));
+}
+
+function correctedAt(grid) {
+  const n = correctedSetting();
+  return n < 0 ? null : sampled(corrections[n], data.corrected.counts, grid);
 }
 
 // Values of the level function at the points of a grid.
@@ -126,8 +146,9 @@ function masked(grid, levels, values) {
 function shownOn(grid, values, preview) {
   const outside = levelAt(grid, grid.points);
   const truth = masked(grid, outside, truthAt(grid));
+  const corrected = masked(grid, outside, correctedAt(grid));
   const levels = outside && levelAt(grid, inwards(grid));
-  return { grid, values: masked(grid, outside, values), truth, levels, preview };
+  return { grid, values: masked(grid, outside, values), truth, corrected, levels, preview };
 }
 
 // One output of values that are row by row.
@@ -140,7 +161,7 @@ function column(values, output) {
 // -- When --------------------------------------------------------------------------------------
 
 let speed = 3e5; // multiply-adds in a millisecond; measured as we go
-let current = null; // what is shown: grid, values, truth, and whether it is a preview
+let current = null; // what is shown: grid, values, truth, corrected values, and whether it is a preview
 let frame = 0;
 let job = 0; // raised by every change: whoever computes for an older one stops
 

@@ -127,6 +127,29 @@ function setWeight(i, value) {
   changed();
 }
 
+// -- Corrected values --------------------------------------------------------------------------
+
+let correctedMenu = null;
+
+// The settings at which there are any: to choose one moves the sliders there.
+function correctedControls() {
+  const { at, plane, position } = data.corrected;
+  const name = (setting) => free.map((i) => equal(parameters[i].name, setting[i])).join(", ");
+  correctedMenu = menu("corrected at", ["not here", ...at.map(name)], (n) => {
+    if (n > 0) set(named(free.map((i) => parameters[i].name), free.map((i) => at[n - 1][i])));
+    else followCorrected();
+  });
+  const held = coordinates.filter((_, d) => kind === "field" && !plane.includes(d));
+  const words = held.map((c) => equal(c.name, position[coordinates.indexOf(c)])).join(", ");
+  const where = words ? [make("p", {}, `in the plane at ${words}`)] : [];
+  const parts = [...(free.length ? [correctedMenu] : []), ...where];
+  return parts.length ? [group("Corrected solution", ...parts)] : [];
+}
+
+function followCorrected() {
+  if (correctedMenu) correctedMenu.value = String(correctedSetting() + 1);
+}
+
 // -- Where in the domain -----------------------------------------------------------------------
 
 let momentSlider = null;

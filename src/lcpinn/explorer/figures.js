@@ -105,25 +105,39 @@ function decades(values, most = Infinity) {
 
 // -- Curves ------------------------------------------------------------------------------------
 
-function drawCurve(key, x, values, truth, coordinate) {
+function drawCurve(key, x, values, truth, corrected, coordinate) {
   const name = pretty(outputs[state.output]);
   const traces = [line(x, values, "network", "--network", { width: 2.2 })];
   if (truth) traces.push(line(x, truth, truthName, "--truth", { dash: "dash", width: 1.6 }));
-  const layout = layoutOf(axis(pretty(coordinate)), axis(name), { showlegend: Boolean(truth) });
+  if (corrected) {
+    traces.push(line(x, corrected, "corrected", "--corrected", { dash: "dot", width: 1.6 }));
+  }
+  const showlegend = traces.length > 1;
+  const layout = layoutOf(axis(pretty(coordinate)), axis(name), { showlegend });
   const ends = `from ${short(smallest(values))} to ${short(largest(values))}`;
   draw(key, traces, layout, `${name} over ${coordinate}, ${ends}`);
 }
 
-function drawErrorCurve(x, values, truth, coordinate) {
+function drawErrorCurve(x, values, truth, corrected, coordinate) {
+  const trace = errorCurve(x, values, truth, "network", "--network");
+  const top = largest(trace.y);
+  const traces = [trace];
+  if (corrected) traces.push(errorCurve(x, corrected, truth, "corrected", "--corrected"));
+  const heights = traces.flatMap((t) => t.y).filter((g) => g !== null);
+  const y = axis("", decades(heights, corrected ? Infinity : DECADES)); // each has its own decades
+  const words = `absolute error over ${coordinate}, at most ${errorText(top)}`;
+  const layout = layoutOf(axis(pretty(coordinate)), y, { showlegend: traces.length > 1 });
+  draw("error", traces, layout, words);
+}
+
+function errorCurve(x, values, truth, name, colour) {
   const gap = values.map((v, i) => Math.abs(v - truth[i]));
   const top = largest(gap);
   // Below that there is rounding, and a zero where a condition is imposed exactly.
   const shown = gap.map((g) => (g > top * 10 ** -DECADES ? g : null));
-  const trace = line(x, shown, "error", "--network", { width: 1.5 });
+  const trace = line(x, shown, name, colour, { width: 1.5 });
   trace.hovertemplate = "%{y:.2e}<extra></extra>";
-  const y = axis("", decades(shown.filter((g) => g !== null), DECADES));
-  const words = `absolute error over ${coordinate}, at most ${errorText(top)}`;
-  draw("error", [trace], layoutOf(axis(pretty(coordinate)), y), words);
+  return trace;
 }
 
 // -- Images ------------------------------------------------------------------------------------
@@ -205,22 +219,23 @@ function errorMap(grid, values, truth) {
 }
 
 function drawImage() {
-  const { grid, values, truth, levels } = current;
-  const mine = column(values, state.output);
+  const { grid, values, truth, corrected, levels } = current;
+  const shown = state.shown === "corrected" && !corrected ? "solution" : state.shown;
+  const mine = column(shown === "corrected" ? corrected : values, state.output);
   const its = truth && column(truth, state.output);
   const name = pretty(outputs[state.output]);
-  const plain = () => (state.shown === "solution" ? mine : its);
   const trace =
-    state.shown === "error"
+    shown === "error"
       ? errorMap(grid, mine, its).trace
-      : heatmap(grid, plain(), "Viridis", `${literal(name)} %{z:.6g}`);
+      : heatmap(grid, shown === truthName ? its : mine, "Viridis", `${literal(name)} %{z:.6g}`);
   const over = grid.vary.map((d) => coordinates[d].name).join(" and ");
   const layout = imageLayout(grid.vary, { shapes: cursor() });
-  draw("image", [trace, ...outline(grid, levels)], layout, `${state.shown}: ${name} over ${over}`);
+  draw("image", [trace, ...outline(grid, levels)], layout, `${shown}: ${name} over ${over}`);
   if (figures.errors) {
     const { trace: errors, top } = errorMap(grid, mine, its);
     const words = `absolute error of ${name} over ${over}, at most ${errorText(top)}`;
     draw("errors", [errors, ...outline(grid, levels)], imageLayout(grid.vary), words);
+    figures.errors.small.textContent = shown === "corrected" ? "of the corrected solution" : "";
   }
 }
 
@@ -253,10 +268,11 @@ function drawSlice() {
   const shown = shownOn(grid, evaluate(grid), false);
   const values = column(shown.values, state.output);
   const truth = shown.truth && column(shown.truth, state.output);
-  drawCurve("slice", axes[space], values, truth, coordinates[space].name);
+  const corrected = shown.corrected && column(shown.corrected, state.output);
+  drawCurve("slice", axes[space], values, truth, corrected, coordinates[space].name);
   figures.slice.small.textContent = equal("t", instant());
   if (truth) {
-    drawErrorCurve(axes[space], values, truth, coordinates[space].name);
+    drawErrorCurve(axes[space], values, truth, corrected, coordinates[space].name);
     figures.error.small.textContent = `of the slice, ${equal("t", instant())}`;
   }
 }

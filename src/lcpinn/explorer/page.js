@@ -17,6 +17,7 @@ function build() {
     const words = fixed.map((p) => make("p", {}, equal(p.name, p.low)));
     form.append(group("Held in training", ...words));
   }
+  if (data.corrected) form.append(...correctedControls());
   if (data.weights) form.append(weightControls());
   if (kind === "space-time") form.append(momentControls());
   if (kind === "field" && coordinates.length > 2) form.append(planeControls());
@@ -36,13 +37,16 @@ function build() {
 }
 
 function buildFigures() {
+  const corrected = data.corrected && "corrected";
   if (kind === "curve") figure("solution", "wide", "Solution");
   if (kind === "space-time") {
-    figure("image", "", "In space and time", segments(["solution", truthName, "error"]));
+    const last = truthName && "error";
+    figure("image", "", "In space and time", segments(["solution", corrected, truthName, last]));
     figure("slice", "", "Slice");
   }
   if (kind === "field") {
-    figure("image", truthName ? "" : "alone", "Solution", segments(["solution", truthName]));
+    const choice = segments(["solution", corrected, truthName]);
+    figure("image", truthName ? "" : "alone", "Solution", choice);
     if (truthName) figure("errors", "", "Absolute error");
   } else if (truthName) {
     figure("error", hasCurve() ? "low" : "low wide", "Absolute error");
@@ -54,25 +58,27 @@ function buildFigures() {
 
 // Which of the pictures is shown, where there is a choice.
 function segments(options) {
-  if (!truthName) return null;
-  return choose("shown", "segments", options, (value) => {
+  const given = options.filter(Boolean);
+  if (given.length < 2) return null;
+  return choose("shown", "segments", given, (value) => {
     state.shown = value;
     reshow();
   });
 }
 
 function show() {
-  const { grid, values, truth, preview } = current;
+  const { grid, values, truth, corrected, preview } = current;
   if (kind === "curve") {
-    const mine = column(values, state.output);
-    const its = truth && column(truth, state.output);
-    drawCurve("solution", grid.axes[0], mine, its, coordinates[0].name);
-    if (its) drawErrorCurve(grid.axes[0], mine, its, coordinates[0].name);
+    const [mine, its, better] = [values, truth, corrected].map((v) => v && column(v, state.output));
+    drawCurve("solution", grid.axes[0], mine, its, better, coordinates[0].name);
+    if (its) drawErrorCurve(grid.axes[0], mine, its, better, coordinates[0].name);
   } else {
     drawImage();
     if (kind === "space-time") drawSlice();
   }
-  (figures.solution || figures.image).small.textContent = preview ? "preview" : "";
+  const missing = state.shown === "corrected" && !corrected ? "of the network: no correction here" : "";
+  (figures.solution || figures.image).small.textContent = preview ? "preview" : missing;
+  followCorrected();
   if (figures.certificate) drawCertificate();
   drawReadouts();
 }
@@ -95,7 +101,7 @@ function snapshot() {
 }
 
 function values() {
-  const { grid, values: solution, truth } = settled();
+  const { grid, values: solution, truth, corrected } = settled();
   const dim = coordinates.length;
   const place = (d) => Array.from({ length: grid.count }, (_, n) => grid.points[n * dim + d]);
   const byOutput = (array) => named(outputs, outputs.map((_, o) => column(array, o)));
@@ -105,6 +111,7 @@ function values() {
     coordinates: named(coordinates.map((c) => c.name), coordinates.map((_, d) => place(d))),
     outputs: byOutput(solution),
     truth: truth && byOutput(truth),
+    corrected: corrected && byOutput(corrected),
   };
 }
 
@@ -128,6 +135,9 @@ function csv() {
   columns.push(...Object.entries(shown.outputs));
   for (const [name, truth] of Object.entries(shown.truth || {})) {
     columns.push([`${name}_${truthName}`, truth]);
+  }
+  for (const [name, corrected] of Object.entries(shown.corrected || {})) {
+    columns.push([`${name}_corrected`, corrected]);
   }
   const rows = Array.from({ length: count }, (_, n) => columns.map(([, list]) => list[n]).join(","));
   return `${[columns.map(([name]) => quoted(name)).join(","), ...rows].join("\n")}\n`;

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lcpinn.errors import LcpinnError
+from lcpinn.evaluation import arguments
 from lcpinn.explorer.program import Program, encode, of_exact, of_level, of_solution
 from lcpinn.family import Family
 from lcpinn.files import write_atomically
+from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor
 
 if TYPE_CHECKING:
@@ -41,13 +43,15 @@ def explore(
     path: str | Path,
     settings: int | None = None,
     facts: Mapping[str, str] | None = None,
+    corrected: int = 0,
 ) -> Path:
     """Write the page; `settings` is how many values of each coefficient errors are estimated at.
 
-    0 leaves the estimates out, which take most of the time. `facts` are added to the footer.
+    0 leaves the estimates out, which take most of the time. `corrected` is at how many the
+    corrected solution is shown, too. `facts` are added to the footer.
     """
     plotly = _plotly()
-    path, data = Path(path), contents(solution, settings, facts)
+    path, data = Path(path), contents(solution, settings, facts, corrected)
     for note in data["notes"]:
         warnings.warn(note, RuntimeWarning, stacklevel=2)
     try:
@@ -73,9 +77,9 @@ class Embedded:
         return f'<iframe srcdoc="{text}" style="width: 100%; height: 850px; border: 0"></iframe>'
 
 
-def embedded(solution: Solution, settings: int | None = None) -> Embedded:
+def embedded(solution: Solution, settings: int | None = None, corrected: int = 0) -> Embedded:
     """The page that `explore` would write, to be shown in a notebook."""
-    data = contents(solution, settings)
+    data = contents(solution, settings, corrected=corrected)
     return Embedded(solution.family.name, assemble(data, _plotly()))
 
 
@@ -117,7 +121,10 @@ def _read(name: str) -> str:
 
 
 def contents(
-    solution: Solution, settings: int | None = None, facts: Mapping[str, str] | None = None
+    solution: Solution,
+    settings: int | None = None,
+    facts: Mapping[str, str] | None = None,
+    corrected: int = 0,
 ) -> dict[str, Any]:
     """Everything that `page.js` needs, as plain JSON."""
     family, notes = solution.family, []
@@ -145,6 +152,7 @@ def contents(
         "exact": None if exact is None else exact.to_json(),
         "reference": None if reference is None else encode(reference),
         "certificate": _certificate(solution, settings),
+        "corrected": _corrected(solution, grid, corrected, notes),
         "facts": _facts(solution) | dict(facts or {}),
         "notes": notes,
     }
@@ -176,10 +184,14 @@ def _truth(
     if family.parameters.free or family.domain.dim > 2:
         notes.append("the reference solution is left out: a solver would have to run in the page")
         return None, None
-    counts = [grid["slice"] if n == ACROSS else n for n in grid["counts"]]
     ranges = family.domain.ranges.values()
-    points = tensor([np.linspace(*ends, n) for ends, n in zip(ranges, counts, strict=True)])
-    return None, family.truth(points, np.array(list(family.parameters.held.values())))
+    axes = [np.linspace(*ends, n) for ends, n in zip(ranges, _sampled_counts(grid), strict=True)]
+    return None, family.truth(tensor(axes), np.array(list(family.parameters.held.values())))
+
+
+def _sampled_counts(grid: Mapping[str, Any]) -> list[int]:
+    """Points along each coordinate that is drawn, of a grid that holds all grids of the page."""
+    return [grid["slice"] if n == ACROSS else n for n in grid["counts"]]
 
 
 def _weights(solution: Solution) -> dict[str, Any] | None:
@@ -209,6 +221,52 @@ def _certificate(solution: Solution, settings: int | None) -> dict[str, Any] | N
         "residual": [row["residual"] for row in rows],
         "true": truth,
     }
+
+
+def _corrected(
+    solution: Solution, grid: Mapping[str, Any], num: int, notes: list[str]
+) -> dict[str, Any] | None:
+    """The corrected solution at `num` values of each coefficient, on the grid that is drawn.
+
+    With three coordinates or more that is the plane which the page begins with.
+    """
+    if num == 0:
+        return None
+    family, counts = solution.family, _sampled_counts(grid)
+    position, plane = [sum(ends) / 2 for ends in family.domain.ranges.values()], _plane(family)
+    ranges = list(family.domain.ranges.values())
+    axes = [np.array([middle]) for middle in position]
+    for i, count in zip(plane, counts, strict=True):
+        axes[i] = np.linspace(*ranges[i], count)
+    points, settings, values = tensor(axes), [], []
+    for lam in _tidy_settings(family.parameters, num):
+        try:
+            value = solution.corrected(**arguments(family, points, lam))
+        except LcpinnError as error:
+            notes.append(str(error))
+            continue
+        columns = value.values() if isinstance(value, dict) else (value,)
+        values.append(encode(np.stack(list(columns), axis=-1)))
+        settings.append(lam.tolist())
+    kept = {"at": settings, "values": values, "counts": counts}
+    return {**kept, "plane": plane, "position": position} if settings else None
+
+
+def _plane(family: Family) -> list[int]:
+    """The coordinates that are drawn at first: with a time among three or more, those of space."""
+    names = family.domain.names
+    if len(names) < 3:
+        return list(range(len(names)))
+    return [i for i, name in enumerate(names) if name != "t"][:2]
+
+
+def _tidy_settings(prior: Coefficients, num: int) -> np.ndarray:
+    """Settings (n, p) at which a slider may stand: with no more digits than it shows."""
+    settings = prior.grid(num)
+    for i, axis in enumerate(prior.axes):
+        tidy = [float(f"{value:.{4 if axis.log else 6}g}") for value in settings[:, i]]
+        settings[:, i] = np.clip(tidy, axis.low, axis.high)
+    return settings
 
 
 def _num_settings(family: Family) -> int:

@@ -18,6 +18,7 @@ from lcpinn.solution import Solution
 
 __all__ = [
     "COLOURS",
+    "CORRECTED",
     "FORMATS",
     "PICTURES",
     "applying",
@@ -30,16 +31,29 @@ __all__ = [
 ]
 
 PICTURES = ("solution", "error", "loss", "spread")
+CORRECTED = ("solution", "error")  # those of the corrected solution
 
 
-def draw(what: str, of: Solution, *, at: Settings = (), run: str | Path | None = None) -> Figure:
+def draw(
+    what: str,
+    of: Solution,
+    *,
+    at: Settings = (),
+    run: str | Path | None = None,
+    corrected: bool = False,
+) -> Figure:
     """One of the pictures as a Matplotlib figure.
 
     `at` are settings of the coefficients to draw the solution and its error at, `run` is the
-    directory of the training, which the loss is in.
+    directory of the training, which the loss is in. `corrected` draws the corrected solution, and
+    its error beside the network's.
     """
     if what not in PICTURES:
         raise LcpinnError(f"there is no picture {what!r}; there are {', '.join(PICTURES)}")
+    if corrected:
+        if what not in CORRECTED:
+            raise LcpinnError(f"what is corrected is {' or '.join(CORRECTED)}, not the {what}")
+        return {"solution": solution, "error": error}[what].figure(of, at, corrected=True)
     if what == "loss":
         return loss.figure(of, None if run is None else Path(run))
     module = {"solution": solution, "error": error, "spread": spread}[what]

@@ -35,15 +35,18 @@ from lcpinn.plot.style import (
 )
 from lcpinn.plot.values import (
     ACROSS,
+    Corrected,
     Plane,
     Settings,
     choose,
+    corrected_view,
     evolves,
     gap_at,
     known,
     line_points,
     outputs_at,
     planes,
+    suffix,
     truth_at,
 )
 from lcpinn.solution import Solution
@@ -58,24 +61,30 @@ def against(solution: Solution, run: Path | None = None) -> str | None:
 
 
 @in_style
-def figure(solution: Solution, at: Settings = ()) -> Figure:
-    """The absolute error over the domain, and the relative one over lambda or over time."""
+def figure(solution: Solution, at: Settings = (), corrected: bool = False) -> Figure:
+    """The absolute error over the domain, and the relative one over lambda or over time.
+
+    `corrected` adds that of the corrected solution to curves, and draws it in place of the
+    network's where there are fields.
+    """
     reason = against(solution)
     if reason is not None:
         raise LcpinnError(reason)
     family = solution.family
+    shown = corrected_view(solution) if corrected else solution
     if family.domain.dim == 1:
-        return _curves_and_lambda(solution, choose(solution, at, most=5))
+        return _curves_and_lambda(solution, shown, choose(solution, at, most=5))
     chosen = choose(solution, at, most=3)
     if not family.parameters.free and len(chosen) == 1 and family.domain.dim == 2:
-        return _field_and_time(solution, chosen[0])
-    return _fields_and_lambda(solution, chosen)
+        return _field_and_time(shown, chosen[0])
+    return _fields_and_lambda(solution, shown, chosen)
 
 
 # -- One coordinate ------------------------------------------------------------------------------
 
 
-def _curves_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
+def _curves_and_lambda(solution: Solution, shown: Solution, chosen: np.ndarray) -> Figure:
+    """Curves of the network's error and, where another one is shown, beside them of that."""
     family = solution.family
     over = bool(family.parameters.free)
     num = len(family.outputs) + over
@@ -83,27 +92,36 @@ def _curves_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
     axes = np.atleast_1d(drawn.subplots(1, num))
     for i in range(len(family.outputs)):
         curves(axes[i], solution, chosen, i)
+        if shown is not solution:
+            curves(axes[i], shown, chosen, i)
         label_curves(axes[i], solution, chosen)
     if over:
         over_lambda(axes[-1], solution)
+        corrected_over_lambda(axes[-1], shown, chosen)
         above(axes[-1], 2)
     return drawn
 
 
 def curves(axis: Axes, solution: Solution, chosen: np.ndarray, output: int = 0) -> None:
-    """The absolute error of one output over the only coordinate, a curve for each setting."""
+    """The absolute error of one output over the only coordinate, a curve for each setting.
+
+    Those of corrected values are thin, all under one name, and as many decades down as they are.
+    """
     family = solution.family
     (name,) = family.domain.names
-    points = line_points(family, name)
+    points, corrected = line_points(family, name), isinstance(solution, Corrected)
     for i, lam in enumerate(chosen):
-        label = setting(family.parameters.names, lam) or None
+        label, look = setting(family.parameters.names, lam) or None, {"lw": 0.9, **line(i)}
+        if corrected:
+            label = "corrected" if i == len(chosen) - 1 else None
+            look |= {"lw": 0.4, "linestyle": "-"}
         # Where a condition is imposed exactly the error is zero, which a logarithm cannot show.
         gap = gap_at(solution, points, lam)[:, output]
-        axis.plot(points[:, 0], np.where(gap > 1e-17, gap, np.nan), label=label, lw=0.9,
-                  **line(i))  # fmt: skip
+        axis.plot(points[:, 0], np.where(gap > 1e-17, gap, np.nan), label=label, **look)
     axis.set(xlabel=symbol(name), ylabel=f"absolute error of {symbol(family.outputs[output])}")
     axis.set_xlim(*family.domain.ranges[name])
-    logarithmic(axis, DECADES)
+    axis.autoscale(axis="y")  # curves that are there already have set limits
+    logarithmic(axis, None if corrected else DECADES)
 
 
 # -- Two coordinates and more --------------------------------------------------------------------
@@ -118,7 +136,8 @@ def _field_and_time(solution: Solution, lam: np.ndarray) -> Figure:
     drawn = Figure(figsize=(DOUBLE if timed else SINGLE, tall(len(family.outputs), 2.5)))
     rows = drawn.subplots(len(family.outputs), 1 + timed, squeeze=False)
     for i, axes in enumerate(rows):
-        field(axes[0], plane, gaps[:, i], f"absolute error of {symbol(family.outputs[i])}")
+        name = symbol(family.outputs[i]) + suffix(solution)
+        field(axes[0], plane, gaps[:, i], f"absolute error of {name}")
         outline(axes[0], family, plane, lam)
         if timed:
             over_time(axes[1], solution, plane, lam, i)
@@ -150,18 +169,17 @@ def over_time(
     error = np.linalg.norm(np.nan_to_num(value) - truth, axis=1) / np.where(size > 0, size, 1)
     instants = np.linspace(*family.domain.ranges["t"], ACROSS)
     axis.plot(instants, np.where(error > 1e-17, error, np.nan), **line(0))
-    axis.set(
-        xlabel=symbol("t"), ylabel=rf"relative $L^2$ error of {symbol(family.outputs[output])}"
-    )
+    name = symbol(family.outputs[output]) + suffix(solution)
+    axis.set(xlabel=symbol("t"), ylabel=rf"relative $L^2$ error of {name}")
     axis.set_xlim(*family.domain.ranges["t"])
     logarithmic(axis)
 
 
-def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
+def _fields_and_lambda(solution: Solution, shown: Solution, chosen: np.ndarray) -> Figure:
     """A column for each setting, a row for each plane and output, and below the error over λ."""
     family = solution.family
     over, shown_planes = bool(family.parameters.free), planes(family)
-    gaps = [[gap_at(solution, plane.points, lam) for lam in chosen] for plane in shown_planes]
+    gaps = [[gap_at(shown, plane.points, lam) for lam in chosen] for plane in shown_planes]
     num_rows = len(family.outputs) * len(shown_planes)
     each = row_height(family, shown_planes[0], len(chosen))
     heights = [each + TITLE, *[each] * (num_rows - 1), *[2.4] * over]
@@ -171,7 +189,7 @@ def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
         scale = log_scale(*(gap[:, output] for row in gaps for gap in row))
         for i, plane in enumerate(shown_planes):
             part, row = parts[output * len(shown_planes) + i], [gap[:, output] for gap in gaps[i]]
-            axes = _field_row(part, plane, row, scale, symbol(name))
+            axes = _field_row(part, plane, row, scale, symbol(name) + suffix(shown))
             for axis, lam in zip(axes, chosen, strict=True):
                 outline(axis, family, plane, lam)
             if part is parts[0] and family.parameters.dim:
@@ -180,6 +198,7 @@ def _fields_and_lambda(solution: Solution, chosen: np.ndarray) -> Figure:
     if over:
         axis = parts[-1].subplots()
         over_lambda(axis, solution)
+        corrected_over_lambda(axis, shown, chosen)
         if axis.get_legend_handles_labels()[0]:
             parts[-1].legend(*axis.get_legend_handles_labels(), loc="outside right center")
     return drawn
@@ -217,6 +236,21 @@ def over_lambda(axis: Axes, solution: Solution) -> None:
         _over_two(axis, solution)
     else:
         _over_many(axis, solution)
+
+
+def corrected_over_lambda(axis: Axes, shown: Solution, chosen: np.ndarray) -> None:
+    """The error of corrected values at the settings that are drawn, beside the network's curve."""
+    free = shown.family.parameters.free
+    if not isinstance(shown, Corrected):
+        return
+    if len(free) != 1:
+        axis.set_title("the network's error")
+        return
+    along = shown.family.parameters.names.index(*free)
+    axis.plot(chosen[:, along], errors(shown, chosen), "D", color=COLOURS[2], mfc="white",
+              label="corrected")  # fmt: skip
+    axis.autoscale(axis="y")
+    logarithmic(axis)
 
 
 def errors(solution: Solution, settings: np.ndarray) -> np.ndarray:

@@ -29,11 +29,13 @@ from lcpinn.plot.values import (
     Plane,
     Settings,
     choose,
+    corrected_view,
     evolves,
     known,
     line_points,
     outputs_at,
     planes,
+    suffix,
     times,
     truth_at,
 )
@@ -43,12 +45,15 @@ COMPARABLE = 5  # fields whose sizes differ by less share one colour scale
 
 
 @in_style
-def figure(solution: Solution, at: Settings = ()) -> Figure:
+def figure(solution: Solution, at: Settings = (), corrected: bool = False) -> Figure:
     """Curves over one coordinate, or fields over two at several settings of the coefficients.
 
-    What evolves is also shown at several times, with the truth where it is known.
+    What evolves is also shown at several times, with the truth where it is known. The corrected
+    solution takes the network's place: to the eye they are mostly the same.
     """
     family = solution.family
+    if corrected:
+        solution = corrected_view(solution)
     if family.domain.dim == 1:
         return _curves_of_outputs(solution, choose(solution, at, most=5))
     chosen = choose(solution, at, most=3)
@@ -77,7 +82,7 @@ def curves(axis: Axes, solution: Solution, chosen: np.ndarray, output: int = 0) 
         axis.plot(
             points[:, 0], outputs_at(solution, points, lam)[:, output], label=label, **line(i)
         )
-    axis.set(xlabel=symbol(name), ylabel=symbol(family.outputs[output]))
+    axis.set(xlabel=symbol(name), ylabel=symbol(family.outputs[output]) + suffix(solution))
     axis.set_xlim(*family.domain.ranges[name])
 
 
@@ -102,7 +107,7 @@ def _fields_beside_slices(solution: Solution, lam: np.ndarray) -> Figure:
     drawn = Figure(figsize=(DOUBLE, tall(len(family.outputs), 2.6)))
     rows = drawn.subplots(len(family.outputs), 2, squeeze=False, width_ratios=(1.15, 1))
     for i, (field_axis, slice_axis) in enumerate(rows):
-        field(field_axis, plane, values[:, i], f"{symbol(family.outputs[i])}")
+        field(field_axis, plane, values[:, i], symbol(family.outputs[i]) + suffix(solution))
         outline(field_axis, family, plane, lam)
         slices(slice_axis, solution, lam, i)
         above(slice_axis)
@@ -131,7 +136,7 @@ def slices(axis: Axes, solution: Solution, lam: np.ndarray, output: int = 0) -> 
             truth = truth_at(family, points, lam)[:, output]
             word = "truth" if time == times(family)[-1] else None
             axis.plot(x, truth, color="black", lw=0.5, ls=(0, (1, 2)), label=word)
-    axis.set(xlabel=symbol(space), ylabel=symbol(family.outputs[output]))
+    axis.set(xlabel=symbol(space), ylabel=symbol(family.outputs[output]) + suffix(solution))
     axis.set_xlim(*family.domain.ranges[space])
 
 
@@ -153,7 +158,7 @@ def _fields_over_settings(solution: Solution, chosen: np.ndarray) -> Figure:
         rows = [[value[:, output] for value in row] for row in values]
         scales = _scales(rows)
         for plane, row in zip(shown_planes, rows, strict=True):
-            axes = _field_row(next(parts), plane, row, scales, symbol(name))
+            axes = _field_row(next(parts), plane, row, scales, symbol(name) + suffix(solution))
             for axis, lam in zip(axes, chosen, strict=True):
                 outline(axis, family, plane, lam)
             for axis, lam in zip(axes, chosen, strict=True) if first else ():

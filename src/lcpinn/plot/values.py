@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -15,6 +15,29 @@ from lcpinn.solution import Solution
 Settings = Sequence[Mapping[str, float]]
 
 ALONG, ACROSS = 401, 161  # points of a line, and along each side of a plane
+
+
+@final
+class Corrected(Solution):
+    """A solution that answers with its corrected values, for pictures of those."""
+
+    def __call__(
+        self, *, weights: Mapping[str, float] | None = None, shots: int | None = None, **named: Any
+    ) -> Any:
+        """At named points and coefficients; the mean is over as many draws as are corrected."""
+        return self.corrected(weights=weights, **named)
+
+
+def corrected_view(of: Solution) -> Corrected:
+    """The same network, with what is compiled for it, and the corrections that are known."""
+    view = Corrected(of.family, of.protocol, of.params, of.run)
+    vars(view).update(vars(of))
+    return view
+
+
+def suffix(solution: Solution) -> str:
+    """What a label adds to the name of an output."""
+    return ", corrected" if isinstance(solution, Corrected) else ""
 
 
 def known(family: Family) -> bool:

@@ -15,13 +15,15 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
-from lcpinn.shape.base import Extent, Shape, Surface
+from lcpinn.quadrature import unit_sobol
+from lcpinn.shape.base import Extent, Invalid, Shape, Surface
 from lcpinn.shape.box import Box
 from lcpinn.shape.quantity import Named, Quantity, Size, function_json, named_arguments
 
 NEEDLE = 0.1  # its length, in widths of the box
 HALVINGS = 20
 NEWTON = 4
+TRIED = 256  # points at which the function has to have a number
 
 
 @final
@@ -83,7 +85,19 @@ class Inside(Shape):
         return self.box.extent(at, xp)
 
     def validate(self, at: Named) -> None:
+        """The function has a number at every point of the box: what has none is no region."""
         self.box.validate(at)
+        unit, extent = unit_sobol(TRIED, self.dim, 3), self.box.extent(at, np).items()
+        place = {n: low + (high - low) * unit[:, i] for i, (n, (low, high)) in enumerate(extent)}
+        try:
+            value, _ = self.slope({**at, **place}, np)
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise Invalid(f"{self!r} fails: {type(error).__name__}: {reason}") from error
+        if np.isnan(value).any():
+            bad = int(np.argmax(np.isnan(value)))
+            where = ", ".join(f"{name} = {place[name][bad]:g}" for name in self.names)
+            raise Invalid(f"{self!r} is NaN at points such as ({where})")
 
     def to_json(self) -> dict[str, Any]:
         function = function_json(self.function, self.arguments)
