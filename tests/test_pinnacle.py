@@ -326,6 +326,29 @@ def test_the_command_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     assert "failed" in json.loads(out.read_text())["problems"]["step"]
 
 
+def test_networks_that_were_only_trained_are_measured_afterwards(tmp_path, monkeypatch):
+    unmeasured = {
+        key: value for key, value in entry_of("four-holes").items()
+        if key not in ("rows", "values", "verdict", "wrong")
+    }  # fmt: skip
+    asked = []
+    monkeypatch.setattr(
+        __main__, "train_in_fresh_process", lambda name, job, cores: asked.append(job) or unmeasured
+    )
+    out, models = tmp_path / "pinnacle.json", str(tmp_path / "models")
+    options = ["--out", str(out), "--models", models, "--problems", "four-holes"]
+    __main__.main([*options, "--later"])
+    assert asked[0]["later"] is True
+    result = json.loads(out.read_text())
+    assert table.measured_entries(result) == []
+    assert "| four-holes" not in table.render([result])
+    __main__.main([*options, "--later"])
+    assert len(asked) == 1  # trained, if not measured
+    monkeypatch.setattr(__main__, "measure_model", lambda name, entry, _: entry_of(name))
+    __main__.main([*options, "--measure"])
+    assert "Poisson 2d-C" in table.render([json.loads(out.read_text())])
+
+
 def test_an_unknown_problem_is_refused(capsys):
     with pytest.raises(SystemExit):
         __main__.main(["--problems", "navier"])
@@ -397,3 +420,12 @@ def test_a_training_leaves_a_whole_entry(monkeypatch, capsys, tmp_path):
     assert entry["ranges"] == {"k": [1.0, 2.0]}
     assert entry["verdict"] == solution.verdict.to_json()
     assert entry["parameters"] == solution.num_params
+    job |= {"later": True, "models": str(tmp_path / "later")}
+    monkeypatch.setattr(training.sys, "argv", ["-", json.dumps(job)])
+    training.train_here()
+    trained = {"seed": 0, **json.loads(capsys.readouterr().out.splitlines()[-1])}
+    assert not {"rows", "verdict"} & set(trained)
+    completed = training.measure_model("plain", trained, tmp_path / "later")
+    assert completed is not None
+    assert completed["rows"][0]["error"] == pytest.approx(entry["rows"][0]["error"], rel=1e-6)
+    assert training.measure_model("plain", trained | {"seed": 1}, tmp_path / "later") is None
