@@ -12,6 +12,7 @@ from PIL import Image
 
 import lcpinn as lc
 from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
+from benchmarks.pinnacle.flow import ALONG, ROUND, corner_flow
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
 from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes, step
@@ -201,9 +202,8 @@ def test_what_flows_into_the_block_is_lost_in_it():
 
 def test_the_flow_over_a_step_keeps_its_mass_and_meets_its_conditions():
     flow = step._flow(0.05, 8)
-    through = flow.u.sum(axis=1) / 8
-    np.testing.assert_allclose(through, through[0], rtol=1e-9)  # the inlet's 2/3, but for its sum
-    assert through[0] == pytest.approx(2 / 3, rel=1e-2)
+    through = flow.u @ np.diff(step.grid(8)[1])
+    np.testing.assert_allclose(through, 2 / 3, rtol=1e-9)
     rim = np.linspace(0, 2, 21)
     u, v, p = flow(np.full(21, 4.0), rim)
     np.testing.assert_allclose(np.stack([v, p]), 0, atol=1e-12)
@@ -215,14 +215,36 @@ def test_the_flow_over_a_step_keeps_its_mass_and_meets_its_conditions():
 @pytest.mark.slow
 def test_the_published_flow_over_a_step_has_another_outlet():
     (x, y), published = load("ns_0_obstacle").points.T, load("ns_0_obstacle").values
-    coarse, fine = (np.stack(step._flow(0.01, num)(x, y), axis=-1) for num in (24, 48))
-    flow = np.stack(step.step(0.01)(x, y), axis=-1)
-    assert distance(2 * fine - coarse, flow) < 5e-3
+    flow = np.stack(step._flow(0.01, 32)(x, y), axis=-1)
     assert distance(published, flow) > 6e-2
     # Before the step velocities agree; at the outlet the file's pressure is not zero.
     inlet, back = x < 1.5, (x == 4) & (y > 1.5)
     assert distance(published[inlet, 0], flow[inlet, 0]) < 3e-3
     assert published[back, 2].min() < -0.015
+
+
+def test_cells_of_the_step_shrink_towards_its_corner_and_its_outlet():
+    x, y = step.grid(16)
+    assert (x[0], x[32], x[-1], y[0], y[16], y[-1]) == pytest.approx((0, 2, 4, 0, 1, 2))
+    assert np.all(np.diff(x) > 0)
+    np.testing.assert_allclose(np.diff(x), np.diff(x)[::-1])  # mirrored at the corner
+    assert np.diff(x)[32] < 0.15 / 16
+    assert np.diff(x)[-1] < 0.3 / 16
+    assert np.diff(y)[16] < 0.15 / 16
+
+
+@pytest.mark.parametrize(("power", "even"), [(ROUND, True), (ALONG, False)])
+def test_flows_at_the_corner_are_those_of_stokes_and_stand_still_at_its_sides(power, even):
+    flow = lambda place: jnp.stack(corner_flow(place[0], place[1], power, even=even))
+    with jax.enable_x64(True):
+        place = jnp.array([2.3, 0.6])
+        slopes = jax.jit(jax.jacfwd(flow))(place)
+        curved = jax.jit(jax.jacfwd(jax.jacfwd(flow)))(place)
+        laplacian = jnp.trace(curved[:2], axis1=1, axis2=2)
+        assert slopes[0, 0] + slopes[1, 1] == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(slopes[2], laplacian, atol=1e-12)
+        for side in ([1.4, 1.0], [2.0, 1.7]):
+            np.testing.assert_allclose(flow(jnp.array(side))[:2], 0, atol=1e-12)
 
 
 def test_the_smoothed_distance_has_the_sign_of_the_medium():
