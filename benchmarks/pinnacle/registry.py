@@ -58,14 +58,14 @@ PROBLEMS: dict[str, Problem] = {
         LidDrivenCavity,
         (Row("NS 2d-C", _each("a", 4.0), 4.70e-2, 3.60e-2, "LAAF"),),
         accuracy=1e-4,
-        aid="Stokes' flow in the lid's corners is subtracted, and a and a² are units of the rest",
+        aid="Stokes' flow in the lid's corners is subtracted, and a is the unit of the rest",
         files=_CAVITY[1:2],
     ),
     "cavity-32": Problem(
         partial(LidDrivenCavity, 32.0),
         (Row("NS-P", _each("a", 2.0, 4.0, 8.0, 16.0, 32.0), 3.89e-1, 3.63e-1, "LAAF"),),
         accuracy=5e-4,
-        aid="Stokes' flow in the lid's corners is subtracted, and a and a² are units of the rest",
+        aid="Stokes' flow in the lid's corners is subtracted, and a is the unit of the rest",
         files=_CAVITY,
     ),
     "wave-1d": Problem(
