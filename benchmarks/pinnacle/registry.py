@@ -83,6 +83,7 @@ PROBLEMS: dict[str, Problem] = {
         accuracy=1e-12,
         changed="repaired: cosh πt for cos πt, with which the declared solution has a residual of "
         "-2π² u, u_t = 0 at the start, where nothing is given, and up to t = 1 of 100",
+        aid="u in units of the rim's largest displacement",
     ),
     "heat-waves": Problem(
         Waves2d,
@@ -122,7 +123,8 @@ PROBLEMS: dict[str, Problem] = {
         accuracy=7e-3,
         changed="in flux form, which the published reference solves; the published equation, a Δu, "
         "is 0.214 away from it",
-        aid="y in units of the source's waves, and a soft kink and a soft step at interfaces",
+        aid="smooth functions times a kink of u and a jump of the flux along interfaces, times "
+        "sin πt and cos πt with a transient; y in units of the source's waves",
         files=(("heat_darcy", {"c": 2.0}),),
         outputs=("u",),
     ),
