@@ -152,7 +152,7 @@ _SERIES = np.array([1, 2, -2, -2, 2]) * iv(_ORDERS, 1.0)
 _SQUARES = (10 * np.pi * _ORDERS[:, None]) ** 2 + (5 * np.pi * _ORDERS) ** 2  # of wave numbers
 
 
-def response_to_waves(x: Array, y: Array, z: Array, k: Array) -> Array:
+def response_to_waves(x: Array, y: Array, z: Array, k: Array | float) -> Array:
     """What the block's source would lead to if its waves along y and z were all that varies.
 
     Each product of waves is divided by its wave number's square and the mean of k(z)²; that without
