@@ -15,6 +15,7 @@ from benchmarks.pinnacle.reference.step import step as flow_over_step
 # round the corner, sin 3πλ/2 = λ, and along its two sides, sin 3πλ/2 = -λ (Moffatt 1964).
 ROUND, ALONG = 0.544483736782464, 0.908529189846099
 HALF = 3 * math.pi / 4  # the angle of either side with the bisector
+LAYER = 3.0  # thickness of the layer at the outlet, in units of the viscosity
 
 
 class BackwardStep(lc.Family):
@@ -22,7 +23,7 @@ class BackwardStep(lc.Family):
 
     NS 2d-CG, which has ν = 0.01. At the outlet the pressure is zero; that alone leaves the flow
     open, and as in the published reference the velocity is normal to the outlet, to which it turns
-    in a layer as thin as the viscosity.
+    in a layer as thin as the viscosity: the network sees a coordinate that is stretched there.
 
     At the corner that points inwards velocities go with r^0.54 and the pressure with r^-0.46. Two
     flows of Stokes' with such powers are added, times functions s and w that the network learns;
@@ -35,6 +36,9 @@ class BackwardStep(lc.Family):
     parameters = lc.LogUniform(nu=(0.01, 0.1))
     outputs = ("u", "v", "p", "s", "w")
     evaluation = lc.Evaluation({"x": 81, "y": 41}, {"nu": (0.01, 0.03, 0.1)}, dense=3)
+
+    def features(self, x, y, nu):
+        return x / 2 - 1, y - 1, (4 - x) / (4 - x + LAYER * nu)
 
     def ansatz(self, u, v, p, s, w, x, y, nu):
         first, second = corner_flow(x, y, ROUND, even=True), corner_flow(x, y, ALONG, even=False)

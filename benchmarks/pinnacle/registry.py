@@ -149,7 +149,7 @@ PROBLEMS: dict[str, Problem] = {
         changed="flow is normal to the outlet, as in the published reference, since p = 0 alone "
         "leaves it open. That reference suppresses backflow: where it comes back p is -0.024",
         aid="two of Stokes' flows at the corner that points inwards are added, times functions "
-        "that are learnt",
+        "that are learnt, and a coordinate is stretched at the outlet",
         files=(("ns_0_obstacle", {"nu": 0.01}),),
         outputs=("u", "v", "p"),
     ),
