@@ -42,6 +42,9 @@ def test_the_network_starts_from_what_the_reference_subtracts():
     local, pressure = _local(x, y)
     expected = [a * local["y"], -a * local["x"], a * pressure]
     np.testing.assert_allclose(np.stack([u, v, p]), expected, atol=1e-14)
+    moved = family.ansatz(1.0, 2.0, 3.0, x, y, a)
+    for value, before, unit in zip(moved, (u, v, p), (1.0, 2.0, 3.0), strict=True):
+        np.testing.assert_allclose(value - before, a * unit)
 
 
 def test_the_corners_have_values_and_derivatives():

@@ -2,13 +2,17 @@
 
     python -m benchmarks.pinnacle [--problems burgers-1d,cavity] [--seconds 60] [--seed 0]
                                   [--jobs 8] [--again] [--out results/pinnacle-cpu.json]
-                                  [--models runs/pinnacle]
+                                  [--models runs/pinnacle] [--later]
+    python -m benchmarks.pinnacle --measure --out results/pinnacle-h200.json --models runs/pinnacle
     python -m benchmarks.pinnacle --table [results/pinnacle-h200.json ...]
     python -m benchmarks.pinnacle --pictures docs/pictures --models runs/pinnacle
 
 Every problem is trained in a fresh process, one after another on the device that JAX has, or with
 `--jobs N` N at once on two cores each. An entry is written as soon as it is there; a problem that
 the file has with the same seconds and seed is not trained again, unless `--again` is given.
+With `--later` networks are trained and kept, and neither judged nor compared: `--measure` does both
+afterwards, wherever they have been brought to, and does so again where a reference has become
+better. Two calls on disjoint cores (`taskset -c 6-15 python -m ...`) do not disturb each other.
 `--table` prints the table of docs/pinnacle.md out of the files and writes it there; `--pictures`
 draws from the networks that `--models` has kept.
 """
@@ -23,7 +27,7 @@ from typing import Any
 
 from benchmarks.pinnacle import table
 from benchmarks.pinnacle.registry import PROBLEMS
-from benchmarks.pinnacle.training import Entry, train_in_fresh_process
+from benchmarks.pinnacle.training import Entry, measure_model, train_in_fresh_process
 from benchmarks.processes import WIDTH, among, as_they_end, core_slots
 from lcpinn.files import read_json, write_json
 
@@ -41,13 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw_all(Path(given.models), given.pictures)
         return
     result = _begin(given.out)
+    if given.measure:
+        _measure(result, given)
+        return
     asked = {"seconds": given.seconds, "seed": given.seed, "jobs": given.jobs}
+    kept = {"models": given.models, "later": given.later}
     pending = [name for name in given.problems if given.again or not _known(result, name, asked)]
     job = lambda name, slot: (
-        name, train_in_fresh_process(name, asked | {"models": given.models}, slot)
+        name, train_in_fresh_process(name, asked | kept, slot)
     )  # fmt: skip
     for name, entry in as_they_end(job, pending, core_slots(given.jobs, given.width)):
-        entry.pop("models", None)
+        entry = {key: value for key, value in entry.items() if key not in kept}
         print(line(name, entry), flush=True)
         if "failed" in entry and "failed" not in result["problems"].get(name, entry):
             continue  # what succeeded before stays
@@ -59,6 +67,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     failed = [name for name in given.problems if "failed" in result["problems"].get(name, {})]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def _measure(result: Result, given: argparse.Namespace) -> None:
+    """Verdicts and errors of networks that are kept, each written as soon as it is there."""
+    for name in given.problems:
+        if name not in result["problems"]:
+            continue
+        entry = measure_model(name, result["problems"][name], Path(given.models))
+        if entry is not None:
+            result["problems"][name] = entry
+            print(line(name, entry), flush=True)
+            write_json(given.out, result)
+    print(f"\n{table.summary(result)}")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -73,12 +94,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="train what the file has, too")
     parser.add_argument("--out", type=Path, help="the file of entries")
     parser.add_argument("--models", help="keep the trained networks in this folder")
+    parser.add_argument("--later", action="store_true", help="train alone; --measure does the rest")
+    parser.add_argument("--measure", action="store_true", help="judge and compare what is kept")
     parser.add_argument("--table", type=Path, nargs="*", help="print the table of these files")
     parser.add_argument("--page", type=Path, default=table.PAGE, help="where --table writes it")
     parser.add_argument("--pictures", type=Path, help="draw into this folder, from --models")
     given = parser.parse_args(arguments)
-    if given.pictures is not None and given.models is None:
-        parser.error("--pictures needs --models")
+    for option in ("pictures", "measure", "later"):
+        if getattr(given, option) and given.models is None:
+            parser.error(f"--{option} needs --models")
+    if given.measure and given.out is None:
+        parser.error("--measure needs --out, the file of entries")
     return given
 
 
@@ -105,12 +131,15 @@ def _known(result: Result, name: str, asked: dict[str, Any]) -> bool:
 def line(name: str, entry: Entry) -> str:
     if "failed" in entry:
         return f"{name}: failed: {entry['failed']}"
+    total = f"{entry['seconds_spent']['total']:.0f} s"
+    if "rows" not in entry:
+        return f"{name}: trained, {total}"
     rows = [
         f"{row['name']} {row['error']:.1e} (best published {row['best']:.1e})"
         for row in entry["rows"]
     ]
     verdict = {True: "solved", False: "not solved", None: "no verdict"}[entry["verdict"]["solved"]]
-    return f"{name}: {', '.join(rows)}; {verdict}, {entry['seconds_spent']['total']:.0f} s"
+    return f"{name}: {', '.join(rows)}; {verdict}, {total}"
 
 
 if __name__ == "__main__":

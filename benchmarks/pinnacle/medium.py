@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
-INTERVALS = 64  # of the splines, along each side
-SMOOTH = 2.0  # standard deviation of the smoothing, in cells
+INTERVALS = 128  # of the splines, along each side
+SMOOTH = 1.0  # standard deviation of the smoothing, in cells
 
 
 def signed_distance(high: np.ndarray) -> np.ndarray:

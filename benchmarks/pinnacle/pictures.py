@@ -12,6 +12,7 @@ from PIL import Image
 
 import lcpinn as lc
 from benchmarks.pinnacle.registry import PROBLEMS
+from benchmarks.pinnacle.training import model_name
 from lcpinn.files import write_atomically
 
 
@@ -19,7 +20,7 @@ def draw_all(models: Path, folder: Path) -> None:
     """Every picture whose network is there."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        model = models / f"{name}.safetensors"
+        model = models / model_name(name)
         if model.exists():
             drawn = draw(lc.load(model, PROBLEMS[name].family()))
             path = folder / f"{BUILT_IN.get(name, f'pinnacle-{name}')}.png"

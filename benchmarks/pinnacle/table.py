@@ -37,13 +37,22 @@ def write(files: Sequence[Path], page: Path) -> None:
 
 def render(files: Sequence[Result]) -> str:
     """For every file what it is and its rows, then what is left out and why."""
-    parts = [f"{heading(result)}\n\n{rows(result)}\n\n{summary(result)}" for result in files]
+    parts = [
+        f"{heading(result)}\n\n{rows(result)}\n\n{summary(result)}"
+        for result in files
+        if measured_entries(result)
+    ]
     return "\n\n".join([*parts, left_out()])
+
+
+def measured_entries(result: Result) -> list[Result]:
+    """Of the networks that were trained, those that have been compared with their references."""
+    return [entry for entry in result["problems"].values() if "rows" in entry]
 
 
 def heading(result: Result) -> str:
     """Device, time limit and date of the entries."""
-    entries = [e for e in result["problems"].values() if "failed" not in e]
+    entries = measured_entries(result)
     devices = dict.fromkeys(
         e["stamp"]["device"] + (f", {e['jobs']} at once" if e["jobs"] > 1 else "") for e in entries
     )
@@ -64,8 +73,8 @@ def rows(result: Result) -> str:
     ]
     for name in PROBLEMS:
         entry = result["problems"].get(name)
-        if entry is None:
-            continue
+        if entry is None or not {"failed", "rows"} & set(entry):
+            continue  # not trained, or not measured yet
         if "failed" in entry:
             names = ", ".join(row.name for row in PROBLEMS[name].rows)
             lines.append(f"| {names} | | | | failed | | | | {entry['failed']} |")
@@ -109,8 +118,8 @@ def _verdict(entry: Result) -> str:
 
 
 def summary(result: Result) -> str:
-    """How many rows are within a tenth and a hundredth of the best; failures and wrong verdicts."""
-    entries = [e for e in result["problems"].values() if "failed" not in e]
+    """How many rows are within a tenth and a hundredth of the best; verdicts, and wrong ones."""
+    entries = measured_entries(result)
     pairs = [(row, entry) for entry in entries for row in entry["rows"]]
     counts = [
         f"{sum(row['error'] <= goal(row, entry, share) for row, entry in pairs)} within {words}"
@@ -118,9 +127,11 @@ def summary(result: Result) -> str:
     ]
     better = sum(row["error"] < row["best"] for row, _ in pairs)
     wrong = sum(bool(entry["wrong"]) for entry in entries)
+    given = sum(entry["verdict"]["solved"] is not None for entry in entries)
     return (
         f"Of {len(pairs)} rows {better} are below the best published error, {', '.join(counts)} of "
-        f"it (or of the reference's own accuracy); wrong verdicts: {wrong}."
+        f"it (or of the reference's own accuracy). Of {len(entries)} networks {given} have a "
+        f"verdict, of which {wrong} are wrong."
     )
 
 

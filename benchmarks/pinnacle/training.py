@@ -33,19 +33,18 @@ def train_in_fresh_process(name: str, asked: dict[str, Any], cores: list[int]) -
 
 
 def train_here() -> None:
-    """Train, measure, and print the entry as the last line."""
+    """Train, judge and measure unless that is for later, and print the entry as the last line."""
     job = json.loads(sys.argv[1])
-    problem = PROBLEMS[job["problem"]]
+    problem, later = PROBLEMS[job["problem"]], job.get("later", False)
     warnings.simplefilter("ignore", lc.NotSolvedWarning)  # the verdict is in the entry
     family, begun = problem.family(), time.perf_counter()
     how = lc.protocol.fast(family, seconds=job["seconds"])
-    solution = lc.train(family, how, seed=job["seed"], progress=False)
+    solution = lc.train(family, how, seed=job["seed"], progress=False, report=not later)
     spent = time.perf_counter() - begun
     training = solution.run["training"]
     if job["models"] is not None:
         Path(job["models"]).mkdir(parents=True, exist_ok=True)
-        solution.save(Path(job["models"]) / f"{job['problem']}.safetensors")
-    verdict = solution.verdict.to_json()
+        solution.save(Path(job["models"]) / model_name(job["problem"]))
     entry = {
         "equation": (type(family).__doc__ or "").splitlines()[0],
         "inputs": family.domain.dim + len(family.parameters.free),
@@ -53,12 +52,43 @@ def train_here() -> None:
         "parameters": solution.num_params,
         "seconds_spent": {**training["seconds"], "total": spent},
         "stopped": training["stopped"],
-        **measured(solution, problem),
-        "verdict": verdict,
         "stamp": stamp(job["seed"]),
     }
-    entry["wrong"] = wrong(verdict, entry["values"], problem.accuracy)
-    print(json.dumps(entry))
+    print(json.dumps(entry if later else entry | judged(solution, problem)))
+
+
+def model_name(problem: str) -> str:
+    """The file of a problem's network, in the folder of all of them."""
+    return f"{problem}.safetensors"
+
+
+def measure_model(name: str, entry: Entry, models: Path) -> Entry | None:
+    """The entry with verdict and errors of the network that it is of; None where that is not kept.
+
+    A network that was trained in a hurry, on a machine that is lent by the minute, gets them here.
+    """
+    file, problem = models / model_name(name), PROBLEMS[name]
+    if "failed" in entry or not file.exists():
+        return None
+    solution = lc.load(file, problem.family())
+    if (solution.run["seed"], solution.num_params) != (entry["seed"], entry["parameters"]):
+        return None  # of another training
+    if "verdict" in entry and "verdict" not in solution.run:  # never judge twice
+        solution.run["verdict"] = entry["verdict"]
+    if "verdict" not in solution.run:
+        spent = sum(solution.run["training"]["seconds"].values())
+        solution.run["verdict"] = solution.judged(seconds=spent).to_json()
+    return entry | judged(solution, problem)
+
+
+def judged(solution: lc.Solution, problem: Problem) -> Entry:
+    """The verdict, made before anything is compared, the errors, and whether the two agree."""
+    verdict, errors = solution.verdict.to_json(), measured(solution, problem)
+    return {
+        **errors,
+        "verdict": verdict,
+        "wrong": wrong(verdict, errors["values"], problem.accuracy),
+    }
 
 
 def measured(solution: lc.Solution, problem: Problem) -> Entry:
