@@ -13,6 +13,7 @@ stands between the rows and the error, and a step takes no derivatives along coo
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,20 +42,45 @@ UNEVEN = 2.2  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
 
 
-@dataclass(frozen=True, eq=False)
-class Interpolated:
-    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+class Between(ABC):
+    """Solutions of a family at every setting, known from those at a few: a teacher.
 
-    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
-    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    `settings` (n, p) are those that were solved; `missing` is what the rest may be off by, relative
+    to the solution, and `enough` whether no more was asked for.
     """
 
     family: Family
-    params: Params
-    log_sizes: np.ndarray
     settings: np.ndarray
     missing: float
-    enough: bool  # whether no more was asked for
+    enough: bool
+
+    @abstractmethod
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
+
+    @abstractmethod
+    def sizes(self, parameters: Array) -> Array:
+        """The root mean square (n, outputs) of every output at settings (n, p)."""
+
+    def at_all(self, points: np.ndarray, settings: np.ndarray) -> np.ndarray:
+        """Values (points, settings, outputs) at all points (m, dim) of all settings (n, p)."""
+        with double():
+            # Settings as an argument: as a constant the compiler would spend seconds on them.
+            along = lambda x, at: self(jnp.broadcast_to(x, (len(settings), len(x))), at)
+            every = jax.jit(jax.vmap(along, (0, None)))
+            return np.asarray(every(jnp.asarray(points), jnp.asarray(settings)))
+
+    def _combined(self, functions: np.ndarray, amplitudes: Array, coordinates: Array) -> Array:
+        """Σ_j a_j φ_j(x), (n, outputs), of functions (j, outputs, functions along each coordinate)
+        with amplitudes (n, j), at points (n, dim)."""
+        num = coordinates.shape[0]
+        nothing = jnp.zeros((num, 0))
+        points = Points(
+            coordinates[:, None], jnp.zeros((num, self.family.parameters.dim)), nothing,
+            jnp.ones((num, 1)), nothing[:, None],
+        )  # fmt: skip
+        features = self._problem.features(points, zeroth(self.family.domain.dim))
+        return self._network.combined(jnp.asarray(functions), features, amplitudes)[0, :, 0]
 
     @property
     def _network(self) -> Interpolant:
@@ -64,22 +90,6 @@ class Interpolated:
     @cached_property
     def _problem(self) -> Problem:
         return Problem(self.family.plain(), self._network, np.float64)
-
-    def __call__(self, coordinates: Array, parameters: Array) -> Array:
-        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
-        num = coordinates.shape[0]
-        nothing = jnp.zeros((num, 0))
-        points = Points(
-            coordinates[:, None], parameters, nothing, jnp.ones((num, 1)), nothing[:, None]
-        )
-        orders = zeroth(self.family.domain.dim)
-        return self._problem.outputs(self.params, points, orders)[0, :, 0]
-
-    def sizes(self, parameters: Array) -> Array:
-        """The root mean square (n, outputs) of every output at settings (n, p)."""
-        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
-        products = self._network.products(self.params, lam, np.float64)
-        return jnp.exp(products[:, 0] @ jnp.asarray(self.log_sizes))
 
     # -- How fast they change with one coefficient -------------------------------------------------
 
@@ -96,11 +106,7 @@ class Interpolated:
         unit[:, free] = np.linspace(0, 1, PLACES)[:, None]
         centre = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)))
         points = np.asarray(domain.sobol(POINTS, seed=9, parameters=centre))
-        with double():
-            # Settings as an argument: as a constant the compiler would spend seconds on them.
-            along = lambda x, at: self(jnp.broadcast_to(x, (PLACES, len(x))), at)
-            every = jax.jit(jax.vmap(along, (0, None)))
-            values = np.asarray(every(jnp.asarray(points), jnp.asarray(prior.from_unit(unit))))
+        values = self.at_all(points, np.asarray(prior.from_unit(unit)))
         size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
         steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
         pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
@@ -152,6 +158,33 @@ class Interpolated:
     def taught(self, family: Family) -> Family:
         """Instead of the family's equations: its outputs compared with these solutions."""
         return family.compared_with(self.targets(), self.quantiles())
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated(Between):
+    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+
+    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
+    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    """
+
+    family: Family
+    params: Params
+    log_sizes: np.ndarray
+    settings: np.ndarray
+    missing: float
+    enough: bool  # whether no more was asked for
+
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        return self._combined(self.params["coefficients"], self._products(parameters), coordinates)
+
+    def sizes(self, parameters: Array) -> Array:
+        return jnp.exp(self._products(parameters) @ jnp.asarray(self.log_sizes))
+
+    def _products(self, parameters: Array) -> Array:
+        """The polynomials in lambda (n, products) at settings (n, p)."""
+        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
+        return self._network.products(self.params, lam, np.float64)[:, 0]
 
 
 def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpolated:

@@ -15,10 +15,10 @@ import numpy as np
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.interpolated import interpolated
 from lcpinn.own_solutions import SolvedSettings, can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
+from lcpinn.reduced_basis import known_between
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
@@ -48,7 +48,8 @@ class Choice:
 def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
     """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
     guess = Choice(size, "sine" if is_smooth(family) else "tanh")
-    many = len(family.parameters.free) > FEW or family.domain.dim > 2
+    many = len(family.parameters.free) > FEW and not family.is_linear()
+    many = many or family.domain.dim > 2
     if tolerance is None or many or not can_be_solved(family):
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
@@ -91,7 +92,8 @@ def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
     """
     if not solved.most or family.ansatz is not None:
         return False
-    easy = family.is_linear() and family.domain.dim > 1
+    few = len(family.parameters.free) <= FEW
+    easy = few and family.is_linear() and family.domain.dim > 1
     return not easy or bool(solved.carriers(size.frequency_scale))
 
 
@@ -110,7 +112,7 @@ def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, .
     if family.domain.dim > 1 or len(family.parameters.free) != 1:
         return ()
     try:
-        known = interpolated(family, tolerance=tolerance, seconds=seconds)
+        known = known_between(family, tolerance=tolerance, seconds=seconds)
     except LcpinnError:
         return ()
     return known.stretch if known.enough else ()
