@@ -21,6 +21,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
@@ -37,9 +38,11 @@ from lcpinn.spectral.linearisation import zeroth
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
-ARC = 0.2  # the share of a pace that is not spread evenly
-UNEVEN = 2.2  # a pace, beside its mean, that is worth another variable
-DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
+ARC, ROWS_ARC = 0.9, 0.5  # shares of a variable, and of rows, that are not spread evenly
+UNEVEN = 7.0  # a pace, beside its mean, that is worth another variable
+DEGREES = (24, 48, 96, 192, 384)  # of the polynomial in lambda that this variable is
+MANY = 3  # coefficients, of whose range no row comes close to most corners
+CLOSE = 1e-6  # that it should come to it
 
 
 class Between(ABC):
@@ -97,8 +100,7 @@ class Between(ABC):
     def pace(self) -> np.ndarray:
         """How fast solutions change along one coefficient, at even places of its unit interval.
 
-        The arc length of λ -> u, every output relative to its size over all λ, most of it spread
-        evenly; its mean is one.
+        The arc length of λ -> u, every output relative to its size over all λ; its mean is one.
         """
         prior, domain = self.family.parameters, self.family.domain
         free = [name in prior.free for name in prior.names]
@@ -110,40 +112,48 @@ class Between(ABC):
         size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
         steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
         pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
-        return 1 - ARC + ARC * pace / max(float(pace.mean()), np.finfo(float).tiny)
+        return pace / max(float(pace.mean()), np.finfo(float).tiny)
 
     @property
     def uneven(self) -> bool:
         """Whether they change much faster at some settings than at most: a fold, a resonance."""
         return len(self.family.parameters.free) == 1 and float(self.pace.max()) > UNEVEN
 
+    def _travelled(self, share: float) -> np.ndarray:
+        """The way from 0 to 1 at all places, of which a share goes with the arc length."""
+        way = np.concatenate([[0.0], np.cumsum(1 - share + share * self.pace)])
+        return way / way[-1]
+
     @cached_property
     def stretch(self) -> tuple[float, ...]:
-        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly, as far as a
-        polynomial that rises throughout can tell; none where they do so anyway."""
+        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly; none where
+        they do so anyway, or where a polynomial that rises throughout cannot tell.
+
+        Solutions are smooth in the arc length itself, and in a polynomial only as far as that is
+        close to it: what it oscillates about it, they do in turn.
+        """
         if not self.uneven:
             return ()
         places = np.linspace(-1, 1, PLACES)
-        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
-        travelled = 2 * travelled / travelled[-1] - 1
+        way, best = 2 * self._travelled(ARC) - 1, ()
+        smooth = scipy.interpolate.CubicSpline(places, way)
         for degree in DEGREES:
             nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
-            fit = np.polynomial.chebyshev.chebfit(
-                nodes, np.interp(nodes, places, travelled), degree
-            )
-            rising = np.diff(np.polynomial.chebyshev.chebval(places, fit))
-            if np.all(rising > 0):
-                return tuple(map(float, fit))
-        return ()
+            fit = np.polynomial.chebyshev.chebfit(nodes, smooth(nodes), degree)
+            values = np.polynomial.chebyshev.chebval(places, fit)
+            if np.all(np.diff(values) > 0):
+                best = tuple(map(float, fit))
+                if np.max(np.abs(values - way)) < CLOSE:
+                    break
+        return best
 
     def quantiles(self) -> np.ndarray | None:
-        """Even places of the unit interval between which they change as much; None where a network
-        sees lambda itself."""
+        """Even places of the unit interval for rows to lie at, denser where solutions change; None
+        where a network sees lambda itself."""
         if not self.stretch:
             return None
-        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
         levels = np.linspace(0, 1, QUANTILES)
-        return np.interp(levels, travelled / travelled[-1], np.linspace(0, 1, PLACES))
+        return np.interp(levels, self._travelled(ROWS_ARC), np.linspace(0, 1, PLACES))
 
     def targets(self) -> Callable[[Array, Array], Array]:
         """Of points and their settings: values and one over sizes, (n, 2 outputs)."""
@@ -157,7 +167,8 @@ class Between(ABC):
 
     def taught(self, family: Family) -> Family:
         """Instead of the family's equations: its outputs compared with these solutions."""
-        return family.compared_with(self.targets(), self.quantiles())
+        corners = len(family.parameters.free) > MANY
+        return family.compared_with(self.targets(), self.quantiles(), corners=corners)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.interpolated import Between, interpolated
 from lcpinn.jet import Orders
-from lcpinn.own_solutions import known_solver, spread_settings
+from lcpinn.own_solutions import known_solver, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.family_solver import FamilySolver, in_basis
@@ -39,13 +39,14 @@ from lcpinn.spectral.linearisation import about_zero, linearised, zeroth
 from lcpinn.term import Term
 
 FIRST = 5  # settings that are solved before residuals choose
-CANDIDATES = 256  # settings that the next one is chosen from
+CANDIDATES = 257  # settings that the next one is chosen from; those of a polynomial among them
 MOST = 48  # functions: beyond them a polynomial in lambda is no worse
 AT_A_TIME = 3  # settings that are chosen and solved before residuals are looked at again
 INSIDE, RIM = 4, 2  # points for each function, inside and on each face; at least so many:
 LEAST_INSIDE, LEAST_RIM = 128, 24
 POINTS = 512  # for root mean squares
 KEPT = 1e-11  # of the largest: directions of solutions that are more than rounding
+FIRST_SHARE = 0.7  # of the time, for the first of two ways
 AT_ONCE = 256  # settings in one call
 
 
@@ -133,6 +134,16 @@ def reduced_basis(family: Family, *, tolerance: float, seconds: float) -> Reduce
         return _Growth(family, tolerance).until(time.monotonic() + seconds)
 
 
+def _first_settings(family: Family) -> np.ndarray:
+    """Settings (n, p) to begin with: those that have been solved before, or a few."""
+    few = spread_settings(family.parameters, FIRST)
+    try:
+        before = solved_before(family).settings
+    except LcpinnError:
+        return few
+    return before if len(before) >= len(few) else few
+
+
 def _is_combined(family: Family) -> bool:
     """Whether combinations of solutions are sought among: linear, and all of it written as terms."""
     return family.is_linear() and family.ansatz is None and isinstance(family.domain, Box)
@@ -143,12 +154,13 @@ class _Growth:
 
     def __init__(self, family: Family, tolerance: float):
         self.family, self.tolerance = family, max(SHARE * tolerance, ROUNDING)
+        self.first = _first_settings(family)
         self.solver: FamilySolver = known_solver(family, self.tolerance)
         self.candidates = spread_settings(family.parameters, CANDIDATES)
         self.points = np.asarray(family.domain.sobol(POINTS, seed=6))
 
     def until(self, deadline: float) -> ReducedBasis:
-        for setting in spread_settings(self.family.parameters, FIRST):
+        for setting in self.first:
             self._solve(setting, deadline)
         while True:
             made = self._made()
@@ -306,14 +318,15 @@ def known_between(family: Family, *, tolerance: float, seconds: float) -> Betwee
     equation has combinations of a few solutions; what is solved for one serves the other.
     """
     began, several = time.monotonic(), len(family.parameters.free) > 1
-    known: Between | None = None
-    remaining = lambda: seconds - (time.monotonic() - began)
-    if several and _is_combined(family):
-        known = reduced_basis(family, tolerance=tolerance, seconds=seconds / 2)
-    if known is None or not known.enough:
-        other = interpolated(family, tolerance=tolerance, seconds=remaining())
-        known = other if known is None or other.missing < known.missing else known
-    if not several and not known.enough and _is_combined(family):
-        other = reduced_basis(family, tolerance=tolerance, seconds=max(remaining(), 1.0))
-        known = other if other.missing < known.missing else known
-    return known
+    remaining = lambda: max(seconds - (time.monotonic() - began), 1.0)
+    if not _is_combined(family):
+        return interpolated(family, tolerance=tolerance, seconds=seconds)
+    ways = (reduced_basis, interpolated) if several else (interpolated, reduced_basis)
+    first = ways[0](family, tolerance=tolerance, seconds=FIRST_SHARE * seconds)
+    if first.enough:
+        return first
+    try:
+        second = ways[1](family, tolerance=tolerance, seconds=remaining())
+    except LcpinnError:
+        return first
+    return min(first, second, key=lambda known: known.missing)

@@ -37,6 +37,7 @@ class Choice:
     activation: str
     slopes: float | tuple[float, ...] = 0.0
     carriers: tuple[tuple[float, ...], ...] = ()
+    sweeps: tuple[tuple[float, ...], ...] = ()
     stretch: tuple[float, ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
     own_solutions: bool = False
@@ -71,12 +72,14 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         size = _wider(family, size_of(family, smooth=True))
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
+        carriers, sweeps = solved.moving_carriers(size.frequency_scale)
         guess = replace(
             guess,
             size=size,
             activation="sine",
             between=True,
-            carriers=solved.carriers(size.frequency_scale),
+            carriers=carriers or solved.carriers(size.frequency_scale),
+            sweeps=sweeps,
             solving_seconds=min(share, MOST_SECONDS),
             stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
         )

@@ -98,12 +98,14 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
             exponential=exponential,
             slopes=choice.slopes,
             stretch=choice.stretch,
+            beside=bool(choice.stretch),
         ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
         readout=1 if free > MANY else 0,
         holes=holes,
         carriers=choice.carriers,
+        sweeps=choice.sweeps,
         centres=choice.centres,
     )
 
@@ -115,6 +117,7 @@ def _share_of_slopes(choice: Choice) -> float:
         return 1.0
     own = choice.size.frequency_scale**2 / 3  # of slopes that are spread evenly
     given = float(np.mean(np.square(choice.carriers)))
+    given += float(np.mean(np.square(choice.sweeps))) if choice.sweeps else 0.0
     return float(np.sqrt(own / (own + given)))
 
 
