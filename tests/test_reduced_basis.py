@@ -1,5 +1,7 @@
 """Solutions between settings as combinations of a few of them."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import lcpinn as lc
 from lcpinn.interpolated import Interpolated
 from lcpinn.precision import double
 from lcpinn.protocol.choice import chosen
+from lcpinn.protocol.gauss_newton import _readout
 from lcpinn.protocol.sizes import size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between, reduced_basis
 from lcpinn.sampling import Sampling, fixed, scatter
@@ -101,6 +104,9 @@ def test_many_coefficients_of_a_linear_equation_are_learnt_from_solutions():
     choice = chosen(Bar(), size_of(Bar()), 1e-6, 60.0)
     assert choice.between
     assert choice.activation == "sine"
+    assert _readout(4, choice) == 2
+    assert _readout(9, choice) == _readout(4, replace(choice, between=False)) == 1
+    assert _readout(3, choice) == 0
 
 
 def test_an_equation_that_is_not_linear_has_none():

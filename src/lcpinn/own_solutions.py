@@ -323,8 +323,10 @@ class Spectra:
 
     def at(self, i: int, frequencies: np.ndarray) -> np.ndarray:
         """The amplitudes (m,) of one function at frequencies (m, dim)."""
-        places = [np.clip(np.round((k - axis[0]) / (axis[1] - axis[0])).astype(int), 0, len(axis) - 1)
-                  for axis, k in zip(self.axes, frequencies.T, strict=True)]  # fmt: skip
+        places = []
+        for axis, k in zip(self.axes, frequencies.T, strict=True):
+            nearest = np.round((k - axis[0]) / (axis[1] - axis[0])).astype(int)
+            places.append(np.clip(nearest, 0, len(axis) - 1))
         return self.amplitudes[i][tuple(places)]
 
     def peaks(self, i: int) -> np.ndarray:
@@ -376,8 +378,8 @@ def _lines(spectra: Spectra, place: np.ndarray) -> Lines:
         if score[i] > PEAK and apart:
             chosen.append(int(i))
     refined = [_refined(spectra, place, middle[i], slope[i]) for i in chosen]
-    middles, slopes = (np.reshape(part, (-1, middle.shape[1])) for part in zip(*refined, strict=True))
-    return Lines(middles, slopes, score[chosen])
+    fits = np.reshape(refined, (-1, 2, middle.shape[1]))
+    return Lines(fits[:, 0], fits[:, 1], score[chosen])
 
 
 def _refined(

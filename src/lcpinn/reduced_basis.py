@@ -5,10 +5,11 @@ the solution is sought among combinations of these,
 
     u(x; λ) = Σ_r c_r(λ) φ_r(x),        c(λ) = argmin Σ (residual rows at fixed points)²,
 
-a small least-squares problem for each λ: the reduced basis method (Prud'homme et al. 2002; Hesthaven,
-Rozza and Stamm, Certified Reduced Basis Methods, 2016), with residuals in place of weak forms. The
-next setting is where the residual is largest. How many it takes is a matter of how many functions of
-x there are, and not of how they change with λ: a resonance, or eight coefficients, costs nothing.
+a small least-squares problem for each λ: the reduced basis method (Prud'homme et al. 2002;
+Hesthaven, Rozza and Stamm, Certified Reduced Basis Methods, 2016), with residuals in place of weak
+forms. The next setting is where the residual is largest. How many it takes depends on how many
+functions of x there are, and not on how they change with λ: a resonance, or eight coefficients,
+costs nothing.
 """
 
 from __future__ import annotations
@@ -96,12 +97,7 @@ class ReducedBasis(Between):
         return gram, SMALL**2 * largest + np.finfo(float).tiny
 
     def sizes(self, parameters: Array) -> Array:
-        return self._sizes_of(self.amplitudes(parameters))
-
-    def _sizes_of(self, amplitudes: Array) -> Array:
-        gram, least = self._squares
-        squares = jnp.einsum("nr,ors,ns->no", amplitudes, gram, amplitudes)
-        return jnp.sqrt(jnp.maximum(squares, least))
+        return _sizes(self.amplitudes(parameters), *self._squares)
 
     def __call__(self, coordinates: Array, parameters: Array) -> Array:
         return self._combined(self.functions, self.amplitudes(parameters), coordinates)
@@ -110,15 +106,21 @@ class ReducedBasis(Between):
         return np.einsum("nro,lr->nlo", self.values(points), self.answers(settings)[0])
 
     def targets(self) -> Callable[[Array, Array], Array]:
-        self._squares  # before anything is traced
+        squares = self._squares  # before anything is traced
 
         @jax.jit
         def observed(coordinates: Array, parameters: Array) -> Array:
             amplitudes = self.amplitudes(parameters)
             values = self._combined(self.functions, amplitudes, coordinates)
-            return jnp.concatenate([values, 1 / self._sizes_of(amplitudes)], axis=1)
+            return jnp.concatenate([values, 1 / _sizes(amplitudes, *squares)], axis=1)
 
         return observed
+
+
+def _sizes(amplitudes: Array, gram: np.ndarray, least: np.ndarray) -> Array:
+    """Root mean squares (n, outputs) of combinations, by the products of their functions."""
+    squares = jnp.einsum("nr,ors,ns->no", amplitudes, gram, amplitudes)
+    return jnp.sqrt(jnp.maximum(squares, least))
 
 
 def reduced_basis(family: Family, *, tolerance: float, seconds: float) -> ReducedBasis:
@@ -145,7 +147,7 @@ def _first_settings(family: Family) -> np.ndarray:
 
 
 def _is_combined(family: Family) -> bool:
-    """Whether combinations of solutions are sought among: linear, and all of it written as terms."""
+    """Whether solutions are sought among combinations: linear, all of it written as terms."""
     return family.is_linear() and family.ansatz is None and isinstance(family.domain, Box)
 
 
