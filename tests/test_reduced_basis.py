@@ -104,6 +104,7 @@ def test_many_coefficients_of_a_linear_equation_are_learnt_from_solutions():
     choice = chosen(Bar(), size_of(Bar()), 1e-6, 60.0)
     assert choice.between
     assert choice.activation == "sine"
+    assert max(choice.size.widths) < max(size_of(Bar()).widths)
     assert _readout(4, choice) == 2
     assert _readout(9, choice) == _readout(4, replace(choice, between=False)) == 1
     assert _readout(3, choice) == 0

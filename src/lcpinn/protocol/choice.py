@@ -26,6 +26,7 @@ SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
+NARROWER = 0.7  # the same with many coefficients
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -70,7 +71,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
     if _pays(family, solved, size):
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
-        size = _wider(family, size_of(family, smooth=True))
+        size = _resized(family, size_of(family, smooth=True))
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
         carriers, sweeps = solved.moving_carriers(size.frequency_scale)
         guess = replace(
@@ -100,12 +101,15 @@ def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
     return not easy or bool(solved.carriers(size.frequency_scale))
 
 
-def _wider(family: Family, size: Size) -> Size:
+def _resized(family: Family, size: Size) -> Size:
     """A regression takes no derivatives: with three inputs and more it has time for more units,
-    which is what its error is limited by."""
+    which is what its error is limited by. Not with many coefficients: the solutions of a linear
+    equation are combinations of few functions of the coordinates, parameters are many by then, and
+    steps are what is short."""
     if family.domain.dim + len(family.parameters.free) < WIDE:
         return size
-    return replace(size, widths=tuple(round(WIDER * width) for width in size.widths))
+    factor = WIDER if len(family.parameters.free) <= FEW else NARROWER
+    return replace(size, widths=tuple(round(factor * width) for width in size.widths))
 
 
 def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, ...]:
