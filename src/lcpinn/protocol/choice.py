@@ -26,7 +26,7 @@ SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
-NARROWER = 0.7  # the same with many coefficients
+NARROWER = 0.57  # the same with many coefficients
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
