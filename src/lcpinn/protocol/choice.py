@@ -74,6 +74,10 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         size = _resized(family, size_of(family, smooth=True))
         share = math.inf if seconds is None else SHARE_BETWEEN * seconds
         carriers, sweeps = solved.moving_carriers(size.frequency_scale)
+        stretch = _stretch(family, tolerance, min(share, MOST_SECONDS))
+        if stretch:
+            # Polynomials of two variables are many parameters for a QR at every step.
+            size = replace(size, solver="cholesky", dampings=5)
         guess = replace(
             guess,
             size=size,
@@ -82,7 +86,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             carriers=carriers or solved.carriers(size.frequency_scale),
             sweeps=sweeps,
             solving_seconds=min(share, MOST_SECONDS),
-            stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
+            stretch=stretch,
         )
     return replace(guess, spent=time.perf_counter() - began)
 
