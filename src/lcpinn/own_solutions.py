@@ -43,7 +43,7 @@ UNITS = 64  # frequencies that are kept
 LINE = 4  # settings that a line is told by, at least
 PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the largest amplitude
 RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
-IDLE = 0.25  # of all units, for what is slow
+IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
 SEED = 4001
 Rows = tuple[tuple[float, ...], ...]
@@ -161,12 +161,13 @@ class SolvedSettings:
         lines = lines.only(fast)
         if not lines.moves(scale):
             return (), ()
-        # The other units have what is slow.
-        share = max(1, round((1 - IDLE) * num / len(lines.score)))
-        rows = [np.repeat(part, share, axis=0) for part in (lines.middle, lines.slope)]
-        order = np.random.default_rng(SEED).permutation(num)
-        full = [np.concatenate([part, np.zeros((num, part.shape[1]))])[:num] for part in rows]
-        middle, slope = (np.round(part[order] + 0.0, 3) for part in full)
+        # One line after the other, and in between, for every IDLE-th unit, what is slow.
+        turn = np.arange(num)
+        which = (turn - turn // IDLE) % len(lines.score)
+        busy = (turn % IDLE != IDLE - 1)[:, None]
+        middle, slope = (
+            np.round(part[which] * busy, 3) + 0.0 for part in (lines.middle, lines.slope)
+        )
         return tuple(map(tuple, middle.tolist())), tuple(map(tuple, slope.tolist()))
 
     def _spectra(self) -> Spectra:
