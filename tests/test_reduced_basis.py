@@ -6,13 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Bratu, Decay
+from toy import Bratu, Decay, of_kind
 
 import lcpinn as lc
+from benchmarks.zoo.coefficients import LayeredWall
 from lcpinn.interpolated import Interpolated
+from lcpinn.loads import loads
+from lcpinn.network import FiLM
 from lcpinn.precision import double
 from lcpinn.protocol.choice import chosen
-from lcpinn.protocol.gauss_newton import _readout
+from lcpinn.protocol.gauss_newton import _network, _readout
 from lcpinn.protocol.sizes import size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between, reduced_basis
 from lcpinn.sampling import Sampling, fixed, scatter
@@ -101,13 +104,39 @@ def test_of_several_coefficients_a_linear_equation_has_combinations():
 
 
 def test_many_coefficients_of_a_linear_equation_are_learnt_from_solutions():
-    choice = chosen(Bar(), size_of(Bar()), 1e-6, 60.0)
+    family = Bar()
+    choice = chosen(family, size_of(family), 1e-6, 60.0)
     assert choice.between
     assert choice.activation == "sine"
-    assert max(choice.size.widths) < max(size_of(Bar()).widths)
+    assert set(choice.size.widths) == {18}  # three functions
+    assert choice.modulating == ("a",)
+    network = _network(family, choice, exponential=True)
+    assert of_kind(FiLM, network.parameters).sees == (0,)
+    assert network.readout == 1
+
+
+def test_the_last_layer_is_of_degree_two_where_that_is_little():
+    choice = replace(chosen(Bar(), size_of(Bar()), None, None), between=True)
     assert _readout(4, choice) == 2
     assert _readout(9, choice) == _readout(4, replace(choice, between=False)) == 1
     assert _readout(3, choice) == 0
+
+
+def test_loads_are_what_solutions_are_affine_in():
+    assert loads(Bar()) == ("b", "c", "d")
+    assert loads(Decay()) == loads(Bratu()) == ()
+    assert loads(LayeredWall()) == ()  # each of them a coefficient of an eighth of the domain
+
+
+def test_coefficients_that_are_not_seen_do_not_modulate():
+    how = FiLM(hidden=0, degree=2, sees=(1,))
+    params = how.init(jax.random.PRNGKey(0), 3, (4,), jnp.float32)
+    assert params["w"].shape == (2, 8)
+    params = {"w": jnp.ones((2, 8))}
+    scale = lambda *lam: np.asarray(how.modulate(params, jnp.array([lam]), (4,))[0][0])
+    assert np.all(scale(0.5, 0.2, -1.0) == scale(-0.5, 0.2, 1.0))
+    assert np.any(scale(0.5, 0.2, -1.0) != scale(0.5, 0.3, -1.0))
+    assert how.entry is None
 
 
 def test_an_equation_that_is_not_linear_has_none():

@@ -43,6 +43,9 @@ class FiLM(Conditioning):
     one in which solutions change evenly, where in lambda itself they have a fold or a resonance.
     With `beside` it enters beside lambda and not in its place, polynomials of both: away from a
     resonance solutions are smooth in lambda, which in that variable has layers at its ends.
+
+    `sees` are the positions of the coefficients that modulate the network; all of them where it is
+    empty. Loads, which solutions are linear in, have their place in the last layer alone.
     """
 
     hidden: int = 64
@@ -53,6 +56,7 @@ class FiLM(Conditioning):
     gain: float = 0.0
     stretch: tuple[float, ...] = ()
     beside: bool = False
+    sees: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("FiLM", "xavier", self.xavier, XAVIER)
@@ -65,7 +69,7 @@ class FiLM(Conditioning):
         return any(self.slopes) if isinstance(self.slopes, tuple) else bool(self.slopes)
 
     def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> Params:
-        num = 2 * sum(widths)
+        num, dim = 2 * sum(widths), len(self.sees) or dim
         if self.degree:
             variables = 2 * dim if self._both else dim
             w = jnp.zeros((len(chebyshev_indices(variables, self.degree)), num), dtype)
@@ -90,6 +94,8 @@ class FiLM(Conditioning):
     def modulate(
         self, params: Params, lam: Array, widths: Sequence[int]
     ) -> list[tuple[Array, Array]]:
+        if self.sees:
+            lam = lam[..., jnp.array(self.sees)]
         if self.degree:
             flat = self._polynomials(lam) @ params["w"]
         else:
@@ -114,7 +120,7 @@ class FiLM(Conditioning):
 
     @property
     def entry(self) -> str | None:
-        if self.stretch:
+        if self.stretch or self.sees:
             return None  # no reader of arrays knows of it
         return "chebyshev" if self.degree else "tanh"
 

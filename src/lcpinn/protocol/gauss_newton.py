@@ -87,7 +87,8 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
-    degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
+    names, sees = family.parameters.names, choice.modulating
+    degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(len(sees) or free, 1)
     if choice.stretch:
         degree = STRETCHED  # in two variables
     holes = bool(visible_holes(family))
@@ -103,6 +104,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
             slopes=choice.slopes,
             stretch=choice.stretch,
             beside=bool(choice.stretch),
+            sees=tuple(names.index(name) for name in sees),
         ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
@@ -119,6 +121,8 @@ def _readout(free: int, choice: Choice) -> int:
     rows for it, unless there are so many that their products would be most of the network."""
     if free <= MANY:
         return 0
+    if choice.modulating:
+        return 1  # the others are loads, which solutions are linear in
     products = free * (free + 3) // 2  # polynomials of degree one and two
     return 2 if choice.between and products <= PRODUCTS else 1
 
