@@ -27,7 +27,7 @@ def loads(family: Family) -> tuple[str, ...]:
     if not family.is_linear() or family.ansatz is not None or not isinstance(family.domain, Box):
         return ()
     with double():
-        curved = sum(_curvature(family, term) for term in family.terms.values())
+        curved = np.stack([_curvature(family, term) for term in family.terms.values()]).max(axis=0)
     num = family.parameters.dim
     by_series, by_others = curved[:num, num], curved[:num, :num] > 0
     free = np.array([name in family.parameters.free for name in family.parameters.names])
