@@ -10,11 +10,12 @@ from toy import Bratu, Decay, of_kind
 
 import lcpinn as lc
 from benchmarks.zoo.coefficients import LayeredWall
+from benchmarks.zoo.waves import Overtone
 from lcpinn.interpolated import Interpolated
 from lcpinn.loads import loads
 from lcpinn.network import FiLM
 from lcpinn.precision import double
-from lcpinn.protocol.choice import chosen
+from lcpinn.protocol.choice import _resized, chosen
 from lcpinn.protocol.gauss_newton import _network, _readout
 from lcpinn.protocol.sizes import size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between, reduced_basis
@@ -108,11 +109,18 @@ def test_many_coefficients_of_a_linear_equation_are_learnt_from_solutions():
     choice = chosen(family, size_of(family), 1e-6, 60.0)
     assert choice.between
     assert choice.activation == "sine"
-    assert set(choice.size.widths) == {18}  # three functions
+    assert set(choice.size.widths) == {22}  # three functions
     assert choice.modulating == ("a",)
     network = _network(family, choice, exponential=True)
     assert of_kind(FiLM, network.parameters).sees == (0,)
     assert network.readout == 1
+
+
+def test_moving_frequencies_take_steps_more_than_units():
+    family = Overtone()
+    table = size_of(family, smooth=True)
+    few, many = (max(_resized(family, table, None, moving=m).widths) for m in (True, False))
+    assert few < max(table.widths) < many
 
 
 def test_the_last_layer_is_of_degree_two_where_that_is_little():

@@ -28,7 +28,8 @@ SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
-LEAST_UNITS, UNITS_EACH = 12, 2  # of a layer, with many coefficients: and for each function of x
+NARROWER = 0.7  # the same where moving frequencies are given
+LEAST_UNITS, UNITS_EACH = 16, 2  # of a layer, with many coefficients: and for each function of x
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -76,8 +77,9 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         share = MOST_SECONDS if seconds is None else min(SHARE_BETWEEN * seconds, MOST_SECONDS)
         known = _known(family, tolerance, share)
-        size = _resized(family, size_of(family, smooth=True), known)
-        carriers, sweeps = solved.moving_carriers(size.frequency_scale)
+        table = size_of(family, smooth=True)
+        carriers, sweeps = solved.moving_carriers(table.frequency_scale)
+        size = _resized(family, table, known, moving=bool(sweeps))
         guess = replace(
             guess,
             size=size,
@@ -106,13 +108,14 @@ def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
     return not easy or bool(solved.carriers(size.frequency_scale))
 
 
-def _resized(family: Family, size: Size, known: Between | None) -> Size:
+def _resized(family: Family, size: Size, known: Between | None, *, moving: bool) -> Size:
     """The table's size, for a regression.
 
     It takes no derivatives: with three inputs and more it has time for more units, which is what
     its error is limited by. Not with many coefficients, where parameters are many and steps are
     what is short: there it has as many as the solutions have functions of the coordinates. Nor with
-    polynomials of two variables for a coefficient, which are too many for a QR at every step.
+    polynomials of two variables for a coefficient, which are too many for a QR at every step. Where
+    frequencies that are moving are given, few units do, and many steps are needed for their phases.
     """
     if isinstance(known, ReducedBasis):
         units = LEAST_UNITS + UNITS_EACH * len(known.functions)
@@ -121,7 +124,8 @@ def _resized(family: Family, size: Size, known: Between | None) -> Size:
         return replace(size, solver="cholesky", dampings=5)
     if family.domain.dim + len(family.parameters.free) < WIDE:
         return size
-    return replace(size, widths=tuple(round(WIDER * width) for width in size.widths))
+    factor = NARROWER if moving else WIDER
+    return replace(size, widths=tuple(round(factor * width) for width in size.widths))
 
 
 def _known(family: Family, tolerance: float, seconds: float) -> Between | None:
