@@ -109,7 +109,7 @@ def test_many_coefficients_of_a_linear_equation_are_learnt_from_solutions():
     choice = chosen(family, size_of(family), 1e-6, 60.0)
     assert choice.between
     assert choice.activation == "sine"
-    assert set(choice.size.widths) == {22}  # three functions
+    assert set(choice.size.widths) == {18}  # three functions
     assert choice.modulating == ("a",)
     network = _network(family, choice, exponential=True)
     assert of_kind(FiLM, network.parameters).sees == (0,)

@@ -29,7 +29,7 @@ SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known,
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 NARROWER = 0.7  # the same where moving frequencies are given
-LEAST_UNITS, UNITS_EACH = 16, 2  # of a layer, with many coefficients: and for each function of x
+LEAST_UNITS, UNITS_EACH = 12, 2  # of a layer, with many coefficients: and for each function of x
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
