@@ -32,11 +32,12 @@ from benchmarks.zoo import ZOO
 from benchmarks.zoo.training import steps_of
 from lcpinn.evaluation import arguments as named
 from lcpinn.files import write_json
-from lcpinn.interpolated import Interpolated, interpolated
+from lcpinn.interpolated import Between
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import GainRatio, GaussNewton, OwnSolutions, Restarts
 from lcpinn.precision import double
 from lcpinn.protocol.sizes import size_of
+from lcpinn.reduced_basis import known_between
 
 TOLERANCE = 1e-6
 SETTINGS, POINTS = 41, 400  # at which a network is compared with the solutions
@@ -58,7 +59,7 @@ def main(given: Sequence[str] | None = None) -> None:
     print(f"{'family':16}{'changed':16}{'steps':>7}{'worst':>10}{'median':>10}")
     for name in asked.families:
         family = ZOO[name]()
-        interpolated(family, tolerance=TOLERANCE, seconds=60.0)  # that all find it solved
+        known_between(family, tolerance=TOLERANCE, seconds=60.0)  # that all find it solved
         protocol = lc.protocol.fast(family, seconds=asked.seconds, tolerance=TOLERANCE)
         for changed, changed_protocol in variants(family, protocol).items():
             entry = {"family": name, "changed": changed}
@@ -103,7 +104,7 @@ def trained(family: lc.Family, protocol: lc.Protocol, seed: int) -> dict[str, An
         solution = lc.train(family, protocol, seed=seed, out=out, progress=False, report=False)
         steps = steps_of(out / "metrics.jsonl")
     with double():
-        teacher = interpolated(family, tolerance=TOLERANCE, seconds=60.0)
+        teacher = known_between(family, tolerance=TOLERANCE, seconds=60.0)
         errors = [gap(solution, teacher, lam) for lam in settings_of(family)]
     return {"steps": steps, "worst": max(errors), "median": float(np.median(errors))}
 
@@ -114,7 +115,7 @@ def settings_of(family: lc.Family) -> np.ndarray:
     return np.asarray(prior.grid(SETTINGS) if len(prior.free) == 1 else prior.sobol(SETTINGS, 3))
 
 
-def gap(solution: lc.Solution, teacher: Interpolated, lam: np.ndarray) -> float:
+def gap(solution: lc.Solution, teacher: Between, lam: np.ndarray) -> float:
     """How far a network is from the solution at one setting; the worst output counts."""
     family = teacher.family
     points = np.asarray(family.domain.sobol(POINTS, seed=5, parameters=lam))

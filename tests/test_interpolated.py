@@ -13,6 +13,7 @@ from toy import Bratu, Decay, Oscillator, of_kind
 import lcpinn as lc
 from lcpinn.equilibration import no_scales
 from lcpinn.interpolated import interpolated
+from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM
 from lcpinn.network.film import chebyshev_sum
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
@@ -185,6 +186,37 @@ def test_a_stretched_network_sees_the_other_variable():
 # -- Rows of values --------------------------------------------------------------------------------
 
 
+def test_a_variable_beside_lambda_leaves_both():
+    """T_1 of either is among the polynomials, that of lambda first."""
+    how = FiLM(hidden=0, degree=2, stretch=(0.0, 0.5, 0.0, 0.5), beside=True, slopes=1.0)
+    params = how.init(jax.random.PRNGKey(0), 1, (3,), jnp.float32)
+    assert params["w"].shape == (5, 6)
+    lam = jnp.array([[0.3], [-0.7]])
+    polynomials = np.asarray(how._polynomials(lam))
+    assert polynomials[:, 0] == pytest.approx(lam[:, 0])
+    assert polynomials[:, 1] == pytest.approx(chebyshev_sum(lam, how.stretch)[:, 0])
+    assert np.abs(params["w"][0, :3]).min() > 0
+    assert not np.any(params["w"][1:])
+
+
+def test_every_coefficient_has_slopes_of_its_own():
+    how = FiLM(hidden=0, degree=1, slopes=(5.0, 0.0))
+    generated = how.init(jax.random.PRNGKey(0), 2, (6,), jnp.float32)
+    first, second = (
+        how.modulate(generated, jnp.array([lam]), (6,))[0][0] for lam in ((1.0, 0.0), (0.0, 1.0))
+    )
+    assert np.abs(first - 1).max() > 1
+    assert np.all(np.asarray(second) == 1)
+
+
+def test_the_variable_is_close_to_the_arc_length(resonant):
+    """Solutions oscillate with it about what they are in the arc length."""
+    places = np.linspace(-1, 1, len(resonant.pace) + 1)
+    values = np.polynomial.chebyshev.chebval(places, resonant.stretch)
+    way = np.concatenate([[0.0], np.cumsum(0.1 + 0.9 * resonant.pace)])
+    assert values == pytest.approx(2 * way / way[-1] - 1, abs=1e-5)
+
+
 def test_a_taught_family_compares_relative_values_inside(teacher):
     with double():
         taught = teacher.taught(Decay())
@@ -236,6 +268,54 @@ def test_a_periodic_coordinate_has_no_carriers():
     assert carriers.shape == (32, 3)  # t, and the two features of x
     assert not carriers[:, 1:].any()
     assert np.median(np.abs(carriers[:, 0])) == pytest.approx(20 * np.pi, rel=0.1)
+
+
+class Pitch(lc.Family):
+    """u'' + k² u = 0, u(0) = 1, u'(0) = 0: cos(kt), of a frequency that is the coefficient."""
+
+    domain = lc.Box(t=(0.0, 2.0))  # radians of t - 1 are those of k
+    parameters = lc.Uniform(k=(10.0, 40.0))
+
+    @lc.interior
+    def equation(self, u, u_tt, k):
+        return u_tt + k**2 * u
+
+    @lc.on(t=0.0)
+    def start(self, u, u_t):
+        return u - 1.0, u_t
+
+
+def test_a_frequency_that_is_the_coefficient_moves_with_it():
+    family = Pitch()
+    solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
+    carriers, sweeps = (np.array(rows) for rows in solved.moving_carriers(4.0, 16))
+    assert carriers.shape == sweeps.shape == (16, 1)
+    swept = carriers[:, 0] != 0
+    assert 0.6 < np.mean(swept) < 0.9  # the others have what is slow
+    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.5)
+    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=0.5)
+    assert not sweeps[~swept].any()
+    assert solved.moving_carriers(8.0) == ((), ())  # units of this scale can follow
+
+
+def test_a_frequency_that_stays_has_no_sweep():
+    family = Oscillator()
+    solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
+    assert solved.moving_carriers(1.0) == ((), ())
+
+
+def test_slopes_of_units_are_linear_in_lambda():
+    plain = MLP((4,), "sine", FiLM(hidden=0, degree=1), frequency_scale=2.0, carriers=((20.0,),))
+    swept = replace(plain, sweeps=((5.0,), (0.0,)))
+    dims, key = {"parameters": 1}, jax.random.PRNGKey(3)
+    params = [n.init(key, 1, 1, dims, jnp.float32) for n in (plain, swept)]
+    moved = jax.tree.map(lambda a: a, params[0])
+    moved["layers"][0]["w"] = moved["layers"][0]["w"] + 0.3 * jnp.array([[5.0, 0, 5.0, 0]])
+    x = Series(Orders(((0,),)), jnp.linspace(-1, 1, 7)[None, None, :, None])
+    lam = {"parameters": jnp.full((1, 1, 1), 0.3)}
+    values = swept.apply(params[1], x, lam).value
+    assert np.asarray(values) == pytest.approx(np.asarray(plain.apply(moved, x, lam).value))
+    assert swept.array_layout(dims) is None
 
 
 def test_units_lie_about_their_carriers():
@@ -317,13 +397,18 @@ def test_smooth_solutions_get_sines_whatever_the_equation():
 )
 def test_regression_is_for_what_residuals_do_not_find(linear, dim, carriers, pays):
     family: Any = SimpleNamespace(
-        is_linear=lambda: linear, domain=SimpleNamespace(dim=dim), ansatz=None
+        is_linear=lambda: linear,
+        domain=SimpleNamespace(dim=dim),
+        parameters=SimpleNamespace(free=("k",)),
+        ansatz=None,
     )
     solved: Any = SimpleNamespace(most=True, carriers=lambda scale: carriers)
     size = size_of(Bent())
     assert _pays(family, solved, size) is pays
     solved.most = False
     assert not _pays(family, solved, size)
+    solved.most, family.parameters.free = True, ("a", "b", "c", "d")
+    assert _pays(family, solved, size)
 
 
 def test_the_trust_region_is_relative_to_what_carriers_do_not_give():

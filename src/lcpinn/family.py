@@ -134,8 +134,9 @@ class Family(metaclass=_Built):
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None
     data: Data | None = None
-    value_targets: Callable[[Any, Any], Array] | None = None  # these two: see `compared_with`
+    value_targets: Callable[[Any, Any], Array] | None = None  # these three: see `compared_with`
     setting_quantiles: np.ndarray | None = None
+    setting_corners: bool = False
     evaluation: Evaluation = Evaluation()
 
     settings: str = ""  # the constructor's arguments, in words
@@ -442,14 +443,19 @@ class Family(metaclass=_Built):
         return self._rebuilt(data=data, **hooks)
 
     def compared_with(
-        self, targets: Callable[[Any, Any], Array], quantiles: np.ndarray | None = None
+        self,
+        targets: Callable[[Any, Any], Array],
+        quantiles: np.ndarray | None = None,
+        *,
+        corners: bool = False,
     ) -> Family:
         """No equations, but the outputs compared with values inside of the domain.
 
         `targets` of points (n, dim) and their parameters (n, p) are values and what a difference
         from them is multiplied by, (n, 2 outputs). They are looked up when points are drawn.
         `quantiles` say how the settings of a single coefficient are spread: what even places of the
-        unit interval are moved to.
+        unit interval are moved to. With `corners` some of them lie at corners of the range, which
+        of several coefficients hardly any come close to.
         """
         other, num = copy.copy(self), len(self.outputs)
         zero = (0,) * self.domain.dim
@@ -463,6 +469,7 @@ class Family(metaclass=_Built):
         term = Term("values", misfit, (*values, *observed), (), "interior")
         other.all_terms = other.terms = {term.name: term}
         other.value_targets, other.setting_quantiles = targets, quantiles
+        other.setting_corners = corners
         vars(other).pop("groups", None)
         return other
 

@@ -13,6 +13,7 @@ stands between the rows and the error, and a step takes no derivatives along coo
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
@@ -36,25 +38,52 @@ from lcpinn.spectral.linearisation import zeroth
 MOST_NODES = 3000
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
-ARC = 0.2  # the share of a pace that is not spread evenly
-UNEVEN = 2.2  # a pace, beside its mean, that is worth another variable
-DEGREES = (24, 48, 96, 192)  # of the polynomial in lambda that this variable is
+ARC, ROWS_ARC = 0.9, 0.5  # shares of a variable, and of rows, that are not spread evenly
+UNEVEN = 7.0  # a pace, beside its mean, that is worth another variable
+DEGREES = (24, 48, 96, 192, 384)  # of the polynomial in lambda that this variable is
+MANY = 3  # coefficients, of whose range no row comes close to most corners
+CLOSE = 1e-6  # that it should come to it
 
 
-@dataclass(frozen=True, eq=False)
-class Interpolated:
-    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+class Between(ABC):
+    """Solutions of a family at every setting, known from those at a few: a teacher.
 
-    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
-    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    `settings` (n, p) are those that were solved; `missing` is what the rest may be off by, relative
+    to the solution, and `enough` whether no more was asked for.
     """
 
     family: Family
-    params: Params
-    log_sizes: np.ndarray
     settings: np.ndarray
     missing: float
-    enough: bool  # whether no more was asked for
+    enough: bool
+
+    @abstractmethod
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
+
+    @abstractmethod
+    def sizes(self, parameters: Array) -> Array:
+        """The root mean square (n, outputs) of every output at settings (n, p)."""
+
+    def at_all(self, points: np.ndarray, settings: np.ndarray) -> np.ndarray:
+        """Values (points, settings, outputs) at all points (m, dim) of all settings (n, p)."""
+        with double():
+            # Settings as an argument: as a constant the compiler would spend seconds on them.
+            along = lambda x, at: self(jnp.broadcast_to(x, (len(settings), len(x))), at)
+            every = jax.jit(jax.vmap(along, (0, None)))
+            return np.asarray(every(jnp.asarray(points), jnp.asarray(settings)))
+
+    def _combined(self, functions: np.ndarray, amplitudes: Array, coordinates: Array) -> Array:
+        """Σ_j a_j φ_j(x), (n, outputs), of functions (j, outputs, functions along each coordinate)
+        with amplitudes (n, j), at points (n, dim)."""
+        num = coordinates.shape[0]
+        nothing = jnp.zeros((num, 0))
+        points = Points(
+            coordinates[:, None], jnp.zeros((num, self.family.parameters.dim)), nothing,
+            jnp.ones((num, 1)), nothing[:, None],
+        )  # fmt: skip
+        features = self._problem.features(points, zeroth(self.family.domain.dim))
+        return self._network.combined(jnp.asarray(functions), features, amplitudes)[0, :, 0]
 
     @property
     def _network(self) -> Interpolant:
@@ -65,30 +94,13 @@ class Interpolated:
     def _problem(self) -> Problem:
         return Problem(self.family.plain(), self._network, np.float64)
 
-    def __call__(self, coordinates: Array, parameters: Array) -> Array:
-        """Values (n, outputs) at points (n, dim) with a setting each (n, p)."""
-        num = coordinates.shape[0]
-        nothing = jnp.zeros((num, 0))
-        points = Points(
-            coordinates[:, None], parameters, nothing, jnp.ones((num, 1)), nothing[:, None]
-        )
-        orders = zeroth(self.family.domain.dim)
-        return self._problem.outputs(self.params, points, orders)[0, :, 0]
-
-    def sizes(self, parameters: Array) -> Array:
-        """The root mean square (n, outputs) of every output at settings (n, p)."""
-        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
-        products = self._network.products(self.params, lam, np.float64)
-        return jnp.exp(products[:, 0] @ jnp.asarray(self.log_sizes))
-
     # -- How fast they change with one coefficient -------------------------------------------------
 
     @cached_property
     def pace(self) -> np.ndarray:
         """How fast solutions change along one coefficient, at even places of its unit interval.
 
-        The arc length of λ -> u, every output relative to its size over all λ, most of it spread
-        evenly; its mean is one.
+        The arc length of λ -> u, every output relative to its size over all λ; its mean is one.
         """
         prior, domain = self.family.parameters, self.family.domain
         free = [name in prior.free for name in prior.names]
@@ -96,48 +108,52 @@ class Interpolated:
         unit[:, free] = np.linspace(0, 1, PLACES)[:, None]
         centre = np.asarray(prior.from_unit(np.full(prior.dim, 0.5)))
         points = np.asarray(domain.sobol(POINTS, seed=9, parameters=centre))
-        with double():
-            # Settings as an argument: as a constant the compiler would spend seconds on them.
-            along = lambda x, at: self(jnp.broadcast_to(x, (PLACES, len(x))), at)
-            every = jax.jit(jax.vmap(along, (0, None)))
-            values = np.asarray(every(jnp.asarray(points), jnp.asarray(prior.from_unit(unit))))
+        values = self.at_all(points, np.asarray(prior.from_unit(unit)))
         size = np.sqrt(np.mean(values**2, axis=(0, 1)))  # of values (points, places, outputs)
         steps = np.diff(values, axis=1) / np.where(size > 0, size, 1)
         pace = np.sqrt(np.mean(steps**2, axis=(0, 2)))
-        return 1 - ARC + ARC * pace / max(float(pace.mean()), np.finfo(float).tiny)
+        return pace / max(float(pace.mean()), np.finfo(float).tiny)
 
     @property
     def uneven(self) -> bool:
         """Whether they change much faster at some settings than at most: a fold, a resonance."""
         return len(self.family.parameters.free) == 1 and float(self.pace.max()) > UNEVEN
 
+    def _travelled(self, share: float) -> np.ndarray:
+        """The way from 0 to 1 at all places, of which a share goes with the arc length."""
+        way = np.concatenate([[0.0], np.cumsum(1 - share + share * self.pace)])
+        return way / way[-1]
+
     @cached_property
     def stretch(self) -> tuple[float, ...]:
-        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly, as far as a
-        polynomial that rises throughout can tell; none where they do so anyway."""
+        """Chebyshev coefficients of a variable in [-1, 1] in which they change evenly; none where
+        they do so anyway, or where a polynomial that rises throughout cannot tell.
+
+        Solutions are smooth in the arc length itself, and in a polynomial only as far as that is
+        close to it: what it oscillates about it, they do in turn.
+        """
         if not self.uneven:
             return ()
         places = np.linspace(-1, 1, PLACES)
-        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
-        travelled = 2 * travelled / travelled[-1] - 1
+        way, best = 2 * self._travelled(ARC) - 1, ()
+        smooth = scipy.interpolate.CubicSpline(places, way)
         for degree in DEGREES:
             nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
-            fit = np.polynomial.chebyshev.chebfit(
-                nodes, np.interp(nodes, places, travelled), degree
-            )
-            rising = np.diff(np.polynomial.chebyshev.chebval(places, fit))
-            if np.all(rising > 0):
-                return tuple(map(float, fit))
-        return ()
+            fit = np.polynomial.chebyshev.chebfit(nodes, smooth(nodes), degree)
+            values = np.polynomial.chebyshev.chebval(places, fit)
+            if np.all(np.diff(values) > 0):
+                best = tuple(map(float, fit))
+                if np.max(np.abs(values - way)) < CLOSE:
+                    break
+        return best
 
     def quantiles(self) -> np.ndarray | None:
-        """Even places of the unit interval between which they change as much; None where a network
-        sees lambda itself."""
+        """Even places of the unit interval for rows to lie at, denser where solutions change; None
+        where a network sees lambda itself."""
         if not self.stretch:
             return None
-        travelled = np.concatenate([[0.0], np.cumsum(self.pace)])
         levels = np.linspace(0, 1, QUANTILES)
-        return np.interp(levels, travelled / travelled[-1], np.linspace(0, 1, PLACES))
+        return np.interp(levels, self._travelled(ROWS_ARC), np.linspace(0, 1, PLACES))
 
     def targets(self) -> Callable[[Array, Array], Array]:
         """Of points and their settings: values and one over sizes, (n, 2 outputs)."""
@@ -151,7 +167,35 @@ class Interpolated:
 
     def taught(self, family: Family) -> Family:
         """Instead of the family's equations: its outputs compared with these solutions."""
-        return family.compared_with(self.targets(), self.quantiles())
+        corners = len(family.parameters.free) > MANY
+        return family.compared_with(self.targets(), self.quantiles(), corners=corners)
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated(Between):
+    """Solutions at settings (n, p) with a polynomial between them, which misses so much.
+
+    `missing` is relative to the solution where it is smallest; `log_sizes` are the polynomial's
+    coefficients (products, outputs) of the logarithm of every output's root mean square.
+    """
+
+    family: Family
+    params: Params
+    log_sizes: np.ndarray
+    settings: np.ndarray
+    missing: float
+    enough: bool  # whether no more was asked for
+
+    def __call__(self, coordinates: Array, parameters: Array) -> Array:
+        return self._combined(self.params["coefficients"], self._products(parameters), coordinates)
+
+    def sizes(self, parameters: Array) -> Array:
+        return jnp.exp(self._products(parameters) @ jnp.asarray(self.log_sizes))
+
+    def _products(self, parameters: Array) -> Array:
+        """The polynomials in lambda (n, products) at settings (n, p)."""
+        lam = self._problem.conditions(parameters[:, None], jnp.zeros((len(parameters), 1, 0)))
+        return self._network.products(self.params, lam, np.float64)[:, 0]
 
 
 def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpolated:

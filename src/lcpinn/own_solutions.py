@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
 
 from lcpinn.domain import Box
@@ -39,8 +40,13 @@ SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a sha
 LEAKAGE = 0.02  # of the largest amplitude
 INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
+LINE = 4  # settings that a line is told by, at least
+PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the largest amplitude
+RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
+IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
 SEED = 4001
+Rows = tuple[tuple[float, ...], ...]
 _SOLVERS: WeakKeyDictionary[Family, FamilySolver] = WeakKeyDictionary()
 
 
@@ -136,6 +142,48 @@ class SolvedSettings:
         which = order[np.searchsorted(cumulated, levels).clip(max=len(order) - 1)]
         rows = np.repeat(frequencies[which] * fast[which, None], 1 + periodic, axis=1)
         return tuple(tuple(map(float, row)) for row in np.round(rows + 0.0, 3))
+
+    def moving_carriers(self, scale: float, num: int = UNITS) -> tuple[Rows, Rows]:
+        """Frequencies that are linear in the only coefficient: carriers, and how they move with it.
+
+        Rows of `num` units as in `carriers`. Pairs of peaks, of the spectra at either end of the
+        range, are joined by a line, which counts for the least amplitude that it meets at the
+        settings between (a Hough transform of the spectra as functions of λ). None where no
+        frequency moves by more than units with slopes up to `scale` can follow.
+        """
+        prior = self.solutions.family.parameters
+        if len(prior.free) != 1 or self._domain.periodic or len(self.settings) < LINE:
+            return (), ()
+        place = np.asarray(prior.normalise(self.settings))[:, prior.names.index(prior.free[0])]
+        lines = _lines(self._spectra(), place)
+        away = lambda k: np.linalg.norm(k, axis=1) > SLOW * scale
+        fast = away(lines.middle - lines.slope) | away(lines.middle + lines.slope)
+        lines = lines.only(fast)
+        if not lines.moves(scale):
+            return (), ()
+        # One line after the other, and in between, for every IDLE-th unit, what is slow.
+        turn = np.arange(num)
+        which = (turn - turn // IDLE) % len(lines.score)
+        busy = (turn % IDLE != IDLE - 1)[:, None]
+        middle, slope = (
+            np.round(part[which] * busy, 3) + 0.0 for part in (lines.middle, lines.slope)
+        )
+        return tuple(map(tuple, middle.tolist())), tuple(map(tuple, slope.tolist()))
+
+    def _spectra(self) -> Spectra:
+        """Of every setting the amplitudes of all outputs together."""
+        values = self._on_grid()
+        counts, num = values.shape[1:], len(self.settings)
+        for i, points in enumerate(counts):
+            values = values * np.hanning(points).reshape(-1, *(1,) * (len(counts) - 1 - i))
+        padded = [PADDED * n for n in counts]
+        amplitude = np.abs(np.fft.fftn(values, padded, axes=tuple(range(1, values.ndim))))
+        amplitude = amplitude.reshape(num, -1, *padded).mean(axis=1)
+        axes = [np.fft.fftshift(2 * np.pi * np.fft.fftfreq(m, 2 / n))
+                for m, n in zip(padded, counts, strict=True)]  # fmt: skip
+        shifted = np.fft.fftshift(amplitude, axes=tuple(range(1, amplitude.ndim)))
+        largest = shifted.max(axis=tuple(range(1, shifted.ndim)), keepdims=True)
+        return Spectra(axes, shifted / np.where(largest > 0, largest, 1))
 
     @property
     def _domain(self) -> Box:
@@ -265,6 +313,103 @@ def _spectrum(values: np.ndarray, periodic: np.ndarray) -> tuple[np.ndarray, np.
     amplitude[amplitude < LEAKAGE * amplitude.max(axis=1, keepdims=True)] = 0
     steps = zip(padded, counts, strict=True)
     return tensor([2 * np.pi * np.fft.fftfreq(m, 2 / n) for m, n in steps]), amplitude.mean(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Amplitudes (n, frequencies along each coordinate) of n functions, beside the largest."""
+
+    axes: list[np.ndarray]
+    amplitudes: np.ndarray
+
+    def at(self, i: int, frequencies: np.ndarray) -> np.ndarray:
+        """The amplitudes (m,) of one function at frequencies (m, dim)."""
+        places = []
+        for axis, k in zip(self.axes, frequencies.T, strict=True):
+            nearest = np.round((k - axis[0]) / (axis[1] - axis[0])).astype(int)
+            places.append(np.clip(nearest, 0, len(axis) - 1))
+        return self.amplitudes[i][tuple(places)]
+
+    def peaks(self, i: int) -> np.ndarray:
+        """Frequencies (m, dim) of the largest local maxima of one function, in either direction."""
+        amplitude = self.amplitudes[i]
+        whole = scipy.ndimage.maximum_filter(amplitude, size=2 * PADDED + 1, mode="wrap")
+        where = np.argwhere((amplitude == whole) & (amplitude > PEAK))
+        largest = where[np.argsort(-amplitude[tuple(where.T)])][:PEAKS]
+        return np.stack([axis[j] for axis, j in zip(self.axes, largest.T, strict=True)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Frequencies middle + λ slope, (n, dim) each, for λ in [-1, 1], and their amplitudes (n,)."""
+
+    middle: np.ndarray
+    slope: np.ndarray
+    score: np.ndarray
+
+    def only(self, which: np.ndarray) -> Lines:
+        return Lines(self.middle[which], self.slope[which], self.score[which])
+
+    def moves(self, scale: float) -> bool:
+        """Whether one of them moves further than units with slopes up to `scale` reach."""
+        return bool(np.any(np.linalg.norm(self.slope, axis=1) > SLOW * scale))
+
+
+def _lines(spectra: Spectra, place: np.ndarray) -> Lines:
+    """Lines that all spectra have, at places (n,) of λ: the strongest first, and far apart."""
+    low, high = int(np.argmin(place)), int(np.argmax(place))
+    starts, ends = spectra.peaks(low), spectra.peaks(high)
+    starts = starts[_is_first(starts)]  # the other half are the same waves
+    pairs = np.array([(a, b) for a in range(len(starts)) for b in range(len(ends))], int)
+    first, last = starts[pairs[:, 0]], ends[pairs[:, 1]]
+    slope = (last - first) / (place[high] - place[low])
+    middle = first - place[low] * slope
+    along = [spectra.at(i, middle + at * slope) for i, at in enumerate(place)]
+    score = np.min(np.stack(along), axis=0)
+    # A frequency that comes and goes on the other side of zero is two that are taken for one.
+    nearest = np.linalg.norm(middle + np.linspace(-1, 1, 33)[:, None, None] * slope, axis=2).min(0)
+    ends = np.minimum(np.linalg.norm(first, axis=1), np.linalg.norm(last, axis=1))
+    score = np.where(nearest < ends / 2, 0, score)
+    chosen: list[int] = []
+    for i in np.argsort(-score, kind="stable"):
+        apart = all(
+            max(np.linalg.norm(first[i] - first[j]), np.linalg.norm(last[i] - last[j])) > RESOLVED
+            for j in chosen
+        )
+        if score[i] > PEAK and apart:
+            chosen.append(int(i))
+    refined = [_refined(spectra, place, middle[i], slope[i]) for i in chosen]
+    fits = np.reshape(refined, (-1, 2, middle.shape[1]))
+    return Lines(fits[:, 0], fits[:, 1], score[chosen])
+
+
+def _refined(
+    spectra: Spectra, place: np.ndarray, middle: np.ndarray, slope: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The line through the peaks that are close to a given one: at an end a slow wave may hide its
+    peak, or draw it away."""
+    kept, peaks = [], []
+    for i, at in enumerate(place):
+        near = spectra.peaks(i)
+        gap = np.linalg.norm(near - (middle + at * slope), axis=1)
+        size = np.linalg.norm(near, axis=1)
+        gap = np.where(size < RESOLVED, np.inf, gap)
+        if np.min(gap, initial=np.inf) < 1.5 * RESOLVED:
+            kept.append(at)
+            peaks.append(near[np.argmin(gap)])
+    if len(kept) < 3:
+        return middle, slope
+    table = np.stack([np.ones(len(kept)), kept], axis=1)
+    fit = np.linalg.lstsq(table, np.stack(peaks), rcond=None)[0]
+    return fit[0], fit[1]
+
+
+def _is_first(frequencies: np.ndarray) -> np.ndarray:
+    """Of k and -k the one whose last component that is not zero is positive; k = 0 is, too."""
+    sign = np.zeros(len(frequencies))
+    for column in frequencies.T:
+        sign = np.where(np.abs(column) > 1e-9, np.sign(column), sign)
+    return sign >= 0
 
 
 def can_be_solved(family: Family) -> bool:

@@ -38,6 +38,7 @@ class Points(NamedTuple):
 Batch = dict[str, Points]
 
 UNKNOWN = 64  # rows at least of observations that hold for every value of a coefficient
+CORNERS = 7  # of so many rows one, where some are to lie at corners of the range of coefficients
 
 
 @spec
@@ -308,6 +309,8 @@ def _joint(
     if family.setting_quantiles is not None:
         table = family.setting_quantiles
         knobs[:, loose] = np.interp(knobs[:, loose], np.linspace(0, 1, len(table)), table)
+    if family.setting_corners:
+        knobs[::CORNERS, loose] = np.round(knobs[::CORNERS, loose])
     parameters = np.asarray(prior.from_unit(knobs))
     points = domain.place(coordinates, parameters, face, seed)
     if face is None and family.collocate is not None:
@@ -332,6 +335,8 @@ def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
     parameters, weights = _draw_lambda(family, second, num, dtype)
     if family.setting_quantiles is not None:
         parameters = _moved(family, parameters)
+    if family.setting_corners:
+        parameters = _cornered(family, parameters)
     points = family.domain.random(first, num, dtype=dtype, parameters=parameters)
     if family.collocate is not None:
         points = _placed(family, points, parameters)
@@ -346,6 +351,17 @@ def _moved(family: Family, parameters: Array) -> Array:
     spread = jnp.interp(unit, jnp.linspace(0, 1, len(table)), table)
     loose = jnp.array([name in prior.free for name in prior.names])
     return jnp.asarray(prior.from_unit(jnp.where(loose, spread, unit)), parameters.dtype)
+
+
+def _cornered(family: Family, parameters: Array) -> Array:
+    """Every so many of the settings moved to the nearest corner of their range."""
+    prior = family.parameters
+    unit = jnp.asarray(prior.to_unit(parameters))
+    loose = jnp.array([name in prior.free for name in prior.names])
+    moved = jnp.where(loose, jnp.round(unit), unit)
+    which = jnp.arange(len(unit))[:, None] % CORNERS == 0
+    corners = jnp.asarray(prior.from_unit(moved), parameters.dtype)
+    return jnp.where(which, corners, parameters)
 
 
 def _targets(family: Family, points: ArrayLike, parameters: ArrayLike) -> Array | None:

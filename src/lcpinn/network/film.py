@@ -41,6 +41,11 @@ class FiLM(Conditioning):
 
     `stretch` has the Chebyshev coefficients of a variable that takes the place of a single lambda:
     one in which solutions change evenly, where in lambda itself they have a fold or a resonance.
+    With `beside` it enters beside lambda and not in its place, polynomials of both: away from a
+    resonance solutions are smooth in lambda, which in that variable has layers at its ends.
+
+    `sees` are the positions of the coefficients that modulate the network; all of them where it is
+    empty. Loads, which solutions are linear in, have their place in the last layer alone.
     """
 
     hidden: int = 64
@@ -50,6 +55,8 @@ class FiLM(Conditioning):
     xavier: str = "uniform"
     gain: float = 0.0
     stretch: tuple[float, ...] = ()
+    beside: bool = False
+    sees: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("FiLM", "xavier", self.xavier, XAVIER)
@@ -62,14 +69,16 @@ class FiLM(Conditioning):
         return any(self.slopes) if isinstance(self.slopes, tuple) else bool(self.slopes)
 
     def init(self, key: Array, dim: int, widths: Sequence[int], dtype: DTypeLike) -> Params:
-        num = 2 * sum(widths)
+        num, dim = 2 * sum(widths), len(self.sees) or dim
         if self.degree:
-            w = jnp.zeros((len(chebyshev_indices(dim, self.degree)), num), dtype)
+            variables = 2 * dim if self._both else dim
+            w = jnp.zeros((len(chebyshev_indices(variables, self.degree)), num), dtype)
             if self.steep:
-                bound = jnp.broadcast_to(jnp.asarray(self.slopes, dtype), (dim,))[:, None]
+                bound = jnp.broadcast_to(jnp.asarray(self.slopes, dtype), (dim,))
+                bound = bound[::-1, None]  # in the order of the polynomials of degree one
                 shape = (dim, widths[0])
                 slopes = bound * jax.random.uniform(key, shape, dtype, -1.0, 1.0)
-                w = w.at[:dim, : widths[0]].set(slopes)  # the first features are lambda itself
+                w = w.at[:dim, : widths[0]].set(slopes)  # the first are lambda itself
             return {"w": w}
         last = jnp.zeros((self.hidden, num), dtype)
         if self.gain:
@@ -85,10 +94,10 @@ class FiLM(Conditioning):
     def modulate(
         self, params: Params, lam: Array, widths: Sequence[int]
     ) -> list[tuple[Array, Array]]:
-        if self.stretch:
-            lam = chebyshev_sum(lam, self.stretch)
+        if self.sees:
+            lam = lam[..., jnp.array(self.sees)]
         if self.degree:
-            flat = chebyshev(lam, self.degree) @ params["w"]
+            flat = self._polynomials(lam) @ params["w"]
         else:
             flat = jnp.tanh(lam @ params["w0"] + params["b0"]) @ params["w1"] + params["b1"]
         ends = list(itertools.accumulate(w for width in widths for w in (width, width)))
@@ -97,8 +106,21 @@ class FiLM(Conditioning):
         return [(scale(gamma), beta) for gamma, beta in zip(parts[::2], parts[1::2], strict=True)]
 
     @property
+    def _both(self) -> bool:
+        return self.beside and bool(self.stretch)
+
+    def _polynomials(self, lam: Array) -> Array:
+        """Of lambda, of the variable in its place, or of both together: (..., polynomials)."""
+        if not self.stretch:
+            return chebyshev(lam, self.degree)
+        stretched = chebyshev_sum(lam, self.stretch)
+        if self._both:
+            stretched = jnp.concatenate([stretched, lam], axis=-1)
+        return chebyshev(stretched, self.degree)
+
+    @property
     def entry(self) -> str | None:
-        if self.stretch:
+        if self.stretch or self.sees:
             return None  # no reader of arrays knows of it
         return "chebyshev" if self.degree else "tanh"
 

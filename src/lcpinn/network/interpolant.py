@@ -63,10 +63,15 @@ class Interpolant(Network):
             products = products.reshape(-1, 1, products.shape[-1])
             flat = features.coefficients.reshape(len(features.orders), -1, 1, len(self._places[0]))
             features = Series(features.orders, flat)
-        tables = self._tables(features, params["coefficients"].shape[2:])
         amplitudes = products.reshape(-1, products.shape[-1])
-        values = _contracted(features.orders, params["coefficients"], amplitudes, tables)
+        values = self.combined(params["coefficients"], features, amplitudes)
         return Series(features.orders, values.reshape(len(features.orders), *batch, -1))
+
+    def combined(self, coefficients: Array, features: Series, amplitudes: Array) -> Array:
+        """Σ_j a_j φ_j of functions φ given by coefficients (j, outputs, functions...): Taylor
+        coefficients (s, l, n, outputs), for amplitudes (l, j) of all points of a lambda."""
+        tables = self._tables(features, coefficients.shape[2:])
+        return _contracted(features.orders, coefficients, amplitudes, tables)
 
     def products(self, params: Params, lam: Lambda, dtype: DTypeLike) -> Array:
         """∏ T(λ) for all products, (..., products)."""

@@ -36,6 +36,10 @@ class MLP(Network):
     `carriers` are frequencies that solutions are known to have: rows with one slope for each
     feature, in turns for the units of the first layer, about which their own slopes are spread.
 
+    `sweeps` say how a carrier moves with the coefficients, which are in [-1, 1]: rows with a slope
+    for each feature, of one coefficient after the other. Units then have slopes that are linear in
+    lambda, W + Σ λ_i W_i, and may go on to change: a wave whose frequency is a coefficient.
+
     `centres` are places that the solutions are known to have layers at, rows with a number for each
     feature: every other unit of the first layer begins with its argument zero there.
 
@@ -63,6 +67,7 @@ class MLP(Network):
     xavier: str = "uniform"
     raw: bool = False
     carriers: tuple[tuple[float, ...], ...] = ()
+    sweeps: tuple[tuple[float, ...], ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
     units: Units | None = None
 
@@ -94,6 +99,10 @@ class MLP(Network):
         gains = [jnp.full(num, gain, dtype) for gain, num in extra if num]
         layers[0] = self._first(layers[0], num_features, gains)
         made: Params = {"layers": layers, "conditioning": conditioning}
+        if self.sweeps and "parameters" in dims:
+            shape = (self.widths[0], dims["parameters"], num_features)
+            rows = jnp.resize(jnp.asarray(self.sweeps, dtype), shape)
+            made["sweeps"] = list(jnp.moveaxis(rows, 0, -1))  # (features, width) for each
         if self.readout and "parameters" in dims:
             num = len(chebyshev_indices(dims["parameters"], self.readout))
             made["readout"] = {
@@ -151,6 +160,9 @@ class MLP(Network):
             modulations.append(how.modulate(its, values, self.widths))
         for depth, layer in enumerate(params["layers"][:-1]):
             h, shift = h @ layer["w"], layer["b"]
+            if depth == 0:
+                for i, w in enumerate(params.get("sweeps", ())):
+                    h = h + (features @ w) * lam["parameters"][..., i : i + 1]
             for modulation in modulations:
                 if modulation is not None:
                     gamma, beta = modulation[depth]
@@ -183,6 +195,8 @@ class MLP(Network):
 
     def array_layout(self, dims: Mapping[str, int]) -> ArrayLayout | None:
         entries, tables = {}, {}
+        if self.sweeps:
+            return None  # no reader of arrays knows of them
         for role, dim in dims.items():
             how = self.entrance(role)
             if how.entry is None:

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from lcpinn.devices import alone
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.interpolated import Interpolated, interpolated
+from lcpinn.interpolated import Between
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.acceptance import GainRatio
 from lcpinn.optimiser.gauss_newton import GaussNewton
@@ -25,6 +25,7 @@ from lcpinn.own_solutions import (
     solved_before,
     spread_settings,
 )
+from lcpinn.reduced_basis import known_between
 from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
@@ -104,7 +105,7 @@ class OwnSolutions(Phase):
         try:
             if between and isinstance(self.phase, GaussNewton):
                 try:
-                    return interpolated(family, tolerance=self.missing, seconds=self.seconds)
+                    return known_between(family, tolerance=self.missing, seconds=self.seconds)
                 except LcpinnError:  # at some settings, perhaps, it can be solved all the same
                     pass
             settings = spread_settings(family.parameters, self.settings)
@@ -137,7 +138,7 @@ class OwnSolutions(Phase):
         return self.phase.points(sampling)
 
 
-Teacher = SolvedSettings | Interpolated | str
+Teacher = SolvedSettings | Between | str
 
 
 class _Taught:
@@ -163,12 +164,12 @@ class _Taught:
     def by_regression(self) -> bool:
         """Whether rows of values are all there is to learn from."""
         teacher = self.teacher
-        return isinstance(teacher, Interpolated) and teacher.missing <= self.how.missing
+        return isinstance(teacher, Between) and teacher.missing <= self.how.missing
 
     @property
     def _roughly(self) -> bool:
         """Whether solutions between settings are known well enough to begin with."""
-        return isinstance(self.teacher, Interpolated) and self.teacher.missing <= ROUGHLY
+        return isinstance(self.teacher, Between) and self.teacher.missing <= ROUGHLY
 
     def stage(self) -> Stage | None:
         """The phase as it is taught; None where there is nothing to teach."""
@@ -179,7 +180,7 @@ class _Taught:
         if self.by_regression:
             return self._regression(phase)
         family = self.setup.problem.family
-        if isinstance(solved, Interpolated):
+        if isinstance(solved, Between):
             solved = solved_before(family)
             if isinstance(phase, GaussNewton) and self._roughly:  # what is learnt is to be kept
                 phase = replace(phase, acceptance=GainRatio())
@@ -191,7 +192,7 @@ class _Taught:
         """The parameters that a start begins with: where solutions are known roughly between
         settings, after a regression of them."""
         teacher, phase, (unit, seconds) = self.teacher, self.how.phase, self.how.phase.budget()
-        if self.by_regression or not isinstance(teacher, Interpolated) or unit != "seconds":
+        if self.by_regression or not isinstance(teacher, Between) or unit != "seconds":
             return params
         now = time.perf_counter()
         remaining = seconds - self.setup.spent - self.spent - (now - self.begun_at)
@@ -208,7 +209,7 @@ class _Taught:
 
     def _regression(self, phase: Phase) -> Stage:
         """The phase on rows of values alone."""
-        assert isinstance(self.teacher, Interpolated)
+        assert isinstance(self.teacher, Between)
         assert isinstance(phase, GaussNewton)
         setup = self._with(self.teacher.taught(self.setup.problem.family))
         shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))

@@ -15,10 +15,12 @@ import numpy as np
 
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.interpolated import interpolated
+from lcpinn.interpolated import Between
+from lcpinn.loads import loads
 from lcpinn.own_solutions import SolvedSettings, can_be_solved, solve_at, spread_settings
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
+from lcpinn.reduced_basis import ReducedBasis, known_between
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
@@ -26,6 +28,8 @@ SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
+NARROWER = 0.7  # the same where moving frequencies are given
+LEAST_UNITS, UNITS_EACH = 12, 2  # of a layer, with many coefficients: and for each function of x
 STEEP = 3.0  # frequency scale of the units that make a layer
 
 
@@ -37,8 +41,10 @@ class Choice:
     activation: str
     slopes: float | tuple[float, ...] = 0.0
     carriers: tuple[tuple[float, ...], ...] = ()
+    sweeps: tuple[tuple[float, ...], ...] = ()
     stretch: tuple[float, ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
+    modulating: tuple[str, ...] = ()  # coefficients that are no loads; all where it is empty
     own_solutions: bool = False
     between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
     solving_seconds: float = 0.0
@@ -48,7 +54,8 @@ class Choice:
 def chosen(family: Family, size: Size, tolerance: float | None, seconds: float | None) -> Choice:
     """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
     guess = Choice(size, "sine" if is_smooth(family) else "tanh")
-    many = len(family.parameters.free) > FEW or family.domain.dim > 2
+    many = len(family.parameters.free) > FEW and not family.is_linear()
+    many = many or family.domain.dim > 2
     if tolerance is None or many or not can_be_solved(family):
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
@@ -68,16 +75,21 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
     if _pays(family, solved, size):
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
-        size = _wider(family, size_of(family, smooth=True))
-        share = math.inf if seconds is None else SHARE_BETWEEN * seconds
+        share = MOST_SECONDS if seconds is None else min(SHARE_BETWEEN * seconds, MOST_SECONDS)
+        known = _known(family, tolerance, share)
+        table = size_of(family, smooth=True)
+        carriers, sweeps = solved.moving_carriers(table.frequency_scale)
+        size = _resized(family, table, known, moving=bool(sweeps))
         guess = replace(
             guess,
             size=size,
             activation="sine",
             between=True,
-            carriers=solved.carriers(size.frequency_scale),
-            solving_seconds=min(share, MOST_SECONDS),
-            stretch=_stretch(family, tolerance, min(share, MOST_SECONDS)),
+            carriers=carriers or solved.carriers(size.frequency_scale),
+            sweeps=sweeps,
+            solving_seconds=share,
+            stretch=known.stretch if known is not None else (),
+            modulating=_modulating(family),
         )
     return replace(guess, spent=time.perf_counter() - began)
 
@@ -91,29 +103,50 @@ def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
     """
     if not solved.most or family.ansatz is not None:
         return False
-    easy = family.is_linear() and family.domain.dim > 1
+    few = len(family.parameters.free) <= FEW
+    easy = few and family.is_linear() and family.domain.dim > 1
     return not easy or bool(solved.carriers(size.frequency_scale))
 
 
-def _wider(family: Family, size: Size) -> Size:
-    """A regression takes no derivatives: with three inputs and more it has time for more units,
-    which is what its error is limited by."""
+def _resized(family: Family, size: Size, known: Between | None, *, moving: bool) -> Size:
+    """The table's size, for a regression.
+
+    It takes no derivatives: with three inputs and more it has time for more units, which is what
+    its error is limited by. Not with many coefficients, where parameters are many and steps are
+    what is short: there it has as many as the solutions have functions of the coordinates. Nor with
+    polynomials of two variables for a coefficient, which are too many for a QR at every step. Where
+    frequencies that are moving are given, few units do, and many steps are needed for their phases.
+    """
+    if isinstance(known, ReducedBasis):
+        units = LEAST_UNITS + UNITS_EACH * len(known.functions)
+        return replace(size, widths=tuple(min(width, units) for width in size.widths))
+    if known is not None and known.stretch:
+        return replace(size, solver="cholesky", dampings=5)
     if family.domain.dim + len(family.parameters.free) < WIDE:
         return size
-    return replace(size, widths=tuple(round(WIDER * width) for width in size.widths))
+    factor = NARROWER if moving else WIDER
+    return replace(size, widths=tuple(round(factor * width) for width in size.widths))
 
 
-def _stretch(family: Family, tolerance: float, seconds: float) -> tuple[float, ...]:
-    """The variable in which solutions change evenly with the only coefficient. They are solved for
-    it at all settings that it takes, which is for equations in one coordinate a matter of seconds;
-    the training finds them solved."""
-    if family.domain.dim > 1 or len(family.parameters.free) != 1:
-        return ()
+def _known(family: Family, tolerance: float, seconds: float) -> Between | None:
+    """Solutions at all settings, where that is a matter of seconds: one coordinate and one
+    coefficient, or many of a linear equation. The training finds them solved."""
+    free = len(family.parameters.free)
+    if free <= FEW and (family.domain.dim > 1 or free != 1):
+        return None
     try:
-        known = interpolated(family, tolerance=tolerance, seconds=seconds)
+        known = known_between(family, tolerance=tolerance, seconds=seconds)
     except LcpinnError:
+        return None
+    return known if known.enough else None
+
+
+def _modulating(family: Family) -> tuple[str, ...]:
+    """Of many coefficients those that modulate the network, where others are loads."""
+    if len(family.parameters.free) <= FEW:
         return ()
-    return known.stretch if known.enough else ()
+    linear = loads(family)
+    return tuple(n for n in family.parameters.free if n not in linear) if linear else ()
 
 
 def powers(prior: Coefficients) -> tuple[float, ...]:

@@ -29,6 +29,8 @@ PATIENT = 600.0  # seconds at most, where a tolerance is asked for
 # coefficients from the start, steeper and flatter ones: the estimated error decides between them.
 DRAWS = ((1.0, 1.0), (3.0, 1.0), (1.0, 2.5), (0.5, 1.0), (3.0, 0.0))
 MANY = 3  # coefficients beyond which dependence on them is taken to be nearly linear
+PRODUCTS = 20  # polynomials in the coefficients that a last layer's weights may have
+STRETCHED = 3  # the degree in a coefficient and in the variable beside it
 OWN_SETTINGS, OWN_ROWS = 64, 0.25  # solved settings; their rows, as a share of the interior rows
 STEPS = 3000  # at most, of one start; the clock or stagnation ends it long before
 
@@ -88,7 +90,10 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
-    degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(free, 1)
+    names, sees = family.parameters.names, choice.modulating
+    degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(len(sees) or free, 1)
+    if choice.stretch:
+        degree = STRETCHED  # in two variables
     holes = bool(visible_holes(family))
     # Sines and cosines of a periodic coordinate vary already; steep units on top overdo it.
     slow = choice.activation == "sine" and family.domain.periodic
@@ -101,14 +106,28 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
             exponential=exponential,
             slopes=choice.slopes,
             stretch=choice.stretch,
+            beside=bool(choice.stretch),
+            sees=tuple(names.index(name) for name in sees),
         ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
-        readout=1 if free > MANY else 0,
+        readout=_readout(free, choice),
         holes=holes,
         carriers=choice.carriers,
+        sweeps=choice.sweeps,
         centres=choice.centres,
     )
+
+
+def _readout(free: int, choice: Choice) -> int:
+    """The degree of the last layer's weights in many coefficients: two in a regression, which has
+    rows for it, unless there are so many that their products would be most of the network."""
+    if free <= MANY:
+        return 0
+    if choice.modulating:
+        return 1  # the others are loads, which solutions are linear in
+    products = free * (free + 3) // 2  # polynomials of degree one and two
+    return 2 if choice.between and products <= PRODUCTS else 1
 
 
 def _share_of_slopes(choice: Choice) -> float:
@@ -118,6 +137,7 @@ def _share_of_slopes(choice: Choice) -> float:
         return 1.0
     own = choice.size.frequency_scale**2 / 3  # of slopes that are spread evenly
     given = float(np.mean(np.square(choice.carriers)))
+    given += float(np.mean(np.square(choice.sweeps))) if choice.sweeps else 0.0
     return float(np.sqrt(own / (own + given)))
 
 
