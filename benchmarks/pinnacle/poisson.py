@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
@@ -85,7 +84,6 @@ class Screened2d(lc.Family):
         return holes.screened(x, y, k)
 
 
-DECAY = 11 * np.pi  # of what has five waves along y and is screened with k of about ten
 BALLS = ((0.4, 0.3, 0.6, 0.2), (0.6, 0.7, 0.6, 0.2), (0.2, 0.8, 0.7, 0.1), (0.6, 0.2, 0.3, 0.1))
 
 
@@ -94,9 +92,8 @@ class Block3d(lc.Family):
 
     Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
     along y and two and a half along z, with overtones; where nothing else varies as fast, the
-    response to each is known, and is subtracted (`response_to_waves`). Sides and rims reflect the
-    waves in layers as thin as these are short. The network sees the waves, such layers, functions
-    whose second derivative jumps with k, and the coordinates inverted in each ball.
+    response to each is known, and is subtracted (`response_to_waves`). The network sees the waves,
+    a function whose second derivative jumps with k, and the coordinates inverted in each ball.
     """
 
     cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
@@ -111,8 +108,7 @@ class Block3d(lc.Family):
         waves = [0.5 * wave(turn) for turn in turns for wave in (jnp.sin, jnp.cos)]
         seen = 2 * x - 1, 2 * y - 1, height, height * jnp.abs(height), *waves
         # Half of it: what varies fast is in the waves already, and slow units suffice.
-        layers = reflections((x, y, z), BALLS)
-        return tuple(0.5 * value for value in (*seen, *inverted((x, y, z), BALLS), *layers))
+        return tuple(0.5 * value for value in (*seen, *inverted((x, y, z), BALLS)))
 
     def ansatz(self, u, x, y, z, k):
         return u + response_to_waves(x, y, z, k)
@@ -131,19 +127,6 @@ class Block3d(lc.Family):
 
     def reference(self, x, y, z, k):
         return cut_cells.block(k, np.stack([x, y, z], axis=-1))
-
-
-def reflections(place: tuple[Array, Array, Array], balls: Sequence[Sequence[float]]) -> list[Array]:
-    """exp(-κ distance) from opposite sides of the cube, their sums and differences, and from rims;
-    and one that is odd about z = 1/2, where k jumps, with a second derivative that jumps, too."""
-    fall = lambda distance: jnp.exp(-DECAY * distance)
-    sides = [fall(v) + sign * fall(1 - v) for v in place for sign in (1, -1)]
-    rims = [
-        fall(jnp.sqrt(sum((v - c) ** 2 for v, c in zip(place, centre, strict=True))) - radius)
-        for *centre, radius in balls
-    ]
-    above = place[2] - 0.5
-    return [*sides, *rims, DECAY**2 * above * jnp.abs(above) * fall(jnp.abs(above))]
 
 
 # Of exp(sin θ): 1, sin θ, cos 2θ, sin 3θ and cos 4θ with these coefficients (Bessel functions).
