@@ -9,12 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.special import iv
 
 import lcpinn as lc
 from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
 from benchmarks.pinnacle.flow import ALONG, ROUND, corner_flow
-from benchmarks.pinnacle.poisson import Block3d, response_to_waves
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
 from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes, step
@@ -247,26 +245,6 @@ def test_flows_at_the_corner_are_those_of_stokes_and_stand_still_at_its_sides(po
         np.testing.assert_allclose(slopes[2], laplacian, atol=1e-12)
         for side in ([1.4, 1.0], [2.0, 1.7]):
             np.testing.assert_allclose(flow(jnp.array(side))[:2], 0, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_the_response_to_the_waves_leaves_a_tenth_of_them():
-    family, k = Block3d(), 8.0
-    response = lambda place: response_to_waves(place[0], place[1], place[2], k)
-
-    def residuals(place):
-        x, y, z = place
-        laplacian = jnp.trace(jax.hessian(response)(place))
-        after = family.equation(response(place), laplacian, x, y, z, k)
-        return after, family.equation(0.0, 0.0, x, y, z, k)
-
-    with jax.enable_x64(True):
-        places = np.random.default_rng(0).uniform(size=(500, 3))
-        after, before = (np.asarray(r) for r in jax.jit(jax.vmap(residuals))(places))
-    square = np.sum(places**2, axis=1)
-    # What has no wave is the network's.
-    slow = 20 * np.exp(np.sin(np.pi * places[:, 0])) * (square - 1) / (square + 1) * iv(0, 1) ** 2
-    assert np.std(after + slow) < 0.1 * np.std(before + slow)
 
 
 def test_the_smoothed_distance_has_the_sign_of_the_medium():

@@ -7,8 +7,6 @@ from operator import or_
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from scipy.special import iv
 
 import lcpinn as lc
 from benchmarks.pinnacle.inversion import inverted
@@ -91,9 +89,8 @@ class Block3d(lc.Family):
     """-Δu + k(z)² u = f in a cube with four balls cut out, u_n = 0 on everything, for every k.
 
     Poisson 3d-CG: k(z) is k below z = 1/2 and 5k/4 above, 8 and 10 there. The source has five waves
-    along y and two and a half along z, with overtones; where nothing else varies as fast, the
-    response to each is known, and is subtracted (`response_to_waves`). The network sees the waves,
-    a function whose second derivative jumps with k, and the coordinates inverted in each ball.
+    along y and two and a half along z; the network sees these, a function whose second derivative
+    jumps with k, and the coordinates inverted in each ball.
     """
 
     cube = lc.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0))
@@ -110,9 +107,6 @@ class Block3d(lc.Family):
         # Half of it: what varies fast is in the waves already, and slow units suffice.
         return tuple(0.5 * value for value in (*seen, *inverted((x, y, z), BALLS)))
 
-    def ansatz(self, u, x, y, z, k):
-        return u + response_to_waves(x, y, z, k)
-
     @lc.interior
     def equation(self, u, laplacian_u, x, y, z, k):
         screening = jnp.where(z < 0.5, k**2, (1.25 * k) ** 2)
@@ -127,27 +121,3 @@ class Block3d(lc.Family):
 
     def reference(self, x, y, z, k):
         return cut_cells.block(k, np.stack([x, y, z], axis=-1))
-
-
-# Of exp(sin θ): 1, sin θ, cos 2θ, sin 3θ and cos 4θ with these coefficients (Bessel functions).
-_ORDERS = np.arange(5)
-_SERIES = np.array([1, 2, -2, -2, 2]) * iv(_ORDERS, 1.0)
-_SQUARES = (10 * np.pi * _ORDERS[:, None]) ** 2 + (5 * np.pi * _ORDERS) ** 2  # of wave numbers
-
-
-def response_to_waves(x: Array, y: Array, z: Array, k: Array | float) -> Array:
-    """What the block's source would lead to if its waves along y and z were all that varies.
-
-    Each product of waves is divided by its wave number's square and the mean of k(z)²; that without
-    a wave is left to the network.
-    """
-    screening = k**2 * (1 + 1.25**2) / 2
-    waves = lambda turn: jnp.stack([
-        jnp.ones_like(turn), jnp.sin(turn), jnp.cos(2 * turn), jnp.sin(3 * turn), jnp.cos(4 * turn)
-    ])  # fmt: skip
-    shares = np.where(_SQUARES > 0, np.outer(_SERIES, _SERIES), 0.0) / (_SQUARES + screening)
-    square = x**2 + y**2 + z**2
-    slow = 20 * jnp.exp(jnp.sin(jnp.pi * x)) * (square - 1) / (square + 1)
-    steep = slow * (waves(10 * jnp.pi * y) @ shares @ waves(5 * jnp.pi * z))
-    product = jnp.sin(jnp.pi * x) * jnp.sin(10 * jnp.pi * y) * jnp.sin(5 * jnp.pi * z)
-    return steep + 100 * product / (126 * jnp.pi**2 + screening)

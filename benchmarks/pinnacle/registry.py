@@ -138,9 +138,8 @@ PROBLEMS: dict[str, Problem] = {
         Block3d,
         (Row("Poisson 3d-CG", _each("k", 8.0), 5.60e-1, 1.02e-1, "LRA"),),
         accuracy=1e-3,
-        aid="what the source's waves lead to far from everything is subtracted; these waves, "
-        "coordinates inverted in the balls, and a function with a jump in its second derivative "
-        "where k jumps",
+        aid="the source's waves along y and z, coordinates inverted in the balls, and a "
+        "function with a jump in its second derivative where k jumps",
     ),
     "step": Problem(
         BackwardStep,
