@@ -60,7 +60,7 @@ def cavity(solution: lc.Solution) -> Figure:
 def four_holes(solution: lc.Solution) -> Figure:
     """u at three radii."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
-    x, y = np.meshgrid(*(np.linspace(-0.5, 0.5, 201),) * 2)
+    x, y = np.meshgrid(*(np.linspace(-0.5, 0.5, 801),) * 2)
     for axis, r in zip(figure.subplots(1, 3), (0.05, 0.1, 0.15), strict=True):
         image = axis.pcolormesh(x, y, solution(x=x, y=y, r=r), shading="nearest", vmin=0, vmax=1)
         axis.set(title=f"r = {r:g}", aspect="equal", xticks=[], yticks=[])
@@ -84,7 +84,7 @@ def step(solution: lc.Solution) -> Figure:
 def seventeen_holes(solution: lc.Solution) -> Figure:
     """Temperature at three times, for a transfer coefficient of one; a quarter, four times."""
     figure = Figure(figsize=(9, 4.2), layout="constrained")
-    x, y = np.meshgrid(np.linspace(-8, 8, 161), np.linspace(-12, 12, 241))
+    x, y = np.meshgrid(np.linspace(-8, 8, 641), np.linspace(-12, 12, 961))
     for axis, t in zip(figure.subplots(1, 3), (0.1, 1.0, 3.0), strict=True):
         image = axis.pcolormesh(x, y, solution(t=t, x=abs(x), y=abs(y), h=1.0), shading="nearest")
         axis.set(title=f"t = {t:g}", aspect="equal", xticks=[], yticks=[])
