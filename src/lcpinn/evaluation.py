@@ -204,7 +204,9 @@ def validate(solution: Solution) -> dict[str, Any]:
     report = {"residual": math.sqrt(sum(v**2 for v in terms.values())), "terms": terms}
     if estimate is not None:
         error = estimate.error if math.isfinite(estimate.error) else None
-        report["estimate"] = {**estimate._asdict(), "error": error}
+        report["estimate"] = {
+            "error": error, "reason": estimate.reason, "at": estimate.at, "note": estimate.note,
+        }  # fmt: skip
     return report
 
 
