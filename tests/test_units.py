@@ -6,6 +6,8 @@ import pytest
 from toy import Annulus, Decay, Spiral
 
 import lcpinn as lc
+from benchmarks.zoo import ZOO
+from lcpinn.families import FAMILIES
 from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM, Units
 from lcpinn.protocol.magnitudes import units_of
@@ -88,6 +90,13 @@ def test_a_page_without_dimensions_keeps_its_units():
         assert units_of(family) is None
 
 
+@pytest.mark.slow
+def test_results_do_not_change_for_units():
+    """Whatever results/ has was trained without."""
+    for make in (FAMILIES | ZOO).values():
+        assert units_of(make()) is None
+
+
 def test_a_level_and_a_deviation_are_found():
     units = units_of(Cooling())
     t, h = np.meshgrid(np.linspace(0, 3600, 201), np.linspace(5, 25, 41))
@@ -127,7 +136,7 @@ def test_outputs_are_in_these_units(x64):
 
 @pytest.mark.slow
 def test_si_units_cost_no_digits(optimised):
-    """Without units the same steps leave 20 % of the temperature: a level of 500 is far away."""
+    """Without units the same steps leave it wrong by all of itself: 500 K is far from one."""
     family = Cooling()
     protocol = lc.protocol.fast(family, steps=25)
     solution = lc.train(family, protocol, progress=False, report=False)

@@ -284,8 +284,8 @@ class Solver:
         while not expansions or np.prod(sizes) * outputs <= MOST_UNSOLVED[dim]:
             expansions.append(Expansion(self.terms, sizes, self.at.parameters))
             sizes = [int(np.ceil(GROWTH[dim] * num)) for num in sizes]
-        if (found := self._in_windows(expansions)) is not None:
-            return found
+        if (stepped := self._in_windows(expansions)) is not None:
+            return stepped
         # A front is better marched through than sought for, and so is what windows do not find.
         thorough = self.march is None and self.stepping is None
         which, coefficients = first_solution(
