@@ -211,7 +211,12 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         remaining = seconds - (time.monotonic() - began)
         if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
             break
-        state = growth.advanced(state, remaining)
+        try:
+            state = growth.advanced(state, remaining, at_most=True)
+        except LcpinnError:
+            if growth.grid is None or time.monotonic() - began < seconds:
+                raise
+            break  # the time is up; there is a polynomial through fewer nodes
     grid = growth.grid
     if grid is None:
         solved = f"{int(state.step)} settings are solved in {seconds:.0f} s"

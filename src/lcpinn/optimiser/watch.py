@@ -31,7 +31,8 @@ class Watch:
 
     def estimate(self, params: Params) -> Estimate:
         """The largest error at a few lambda."""
-        largest = worst(self._judge(params, each=self._allowed() / self._judge.few))
+        allowed = self._allowed()
+        largest = worst(self._judge(params, seconds=allowed, each=allowed / self._judge.few))
         self.error = largest.error
         if largest.at is not None and np.isfinite(largest.error):
             self._judge.suspect(largest.at)

@@ -21,11 +21,13 @@ from lcpinn.own_solutions import SolvedSettings, can_be_solved, solve_at, spread
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between
+from lcpinn.spectral.family_solver import FamilySolver
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
+COARSE = 3e-2  # tolerance of a look at three coordinates
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 NARROWER = 0.7  # the same where moving frequencies are given
@@ -55,10 +57,11 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     """The table's guess without a tolerance; with one, what the page's own solutions suggest."""
     guess = Choice(size, "sine" if is_smooth(family) else "tanh")
     many = len(family.parameters.free) > FEW and not family.is_linear()
-    many = many or family.domain.dim > 2
     if tolerance is None or many or not can_be_solved(family):
         return guess
     limit = math.inf if seconds is None else SHARE * seconds
+    if family.domain.dim > 2:
+        return _coarsely(family, guess, min(limit, LOOK_SECONDS))
     settings, began = spread_settings(family.parameters, LOOK), time.perf_counter()
     try:
         solved = solve_at(family, settings, tolerance=1e-6, seconds=min(limit, LOOK_SECONDS))
@@ -91,6 +94,20 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             stretch=known.stretch if known is not None else (),
             modulating=_modulating(family),
         )
+    return replace(guess, spent=time.perf_counter() - began)
+
+
+def _coarsely(family: Family, guess: Choice, seconds: float) -> Choice:
+    """Of three coordinates a coarse solution in the middle of the ranges, which says one thing:
+    that an equation which is not linear has no front after all."""
+    if family.is_linear():
+        return guess
+    began, middle = time.perf_counter(), spread_settings(family.parameters, 1)[0]
+    try:
+        FamilySolver(family, COARSE)(middle, seconds)
+        guess = replace(guess, size=size_of(family, smooth=True), activation="sine")
+    except LcpinnError:
+        pass
     return replace(guess, spent=time.perf_counter() - began)
 
 

@@ -9,6 +9,7 @@ nearest solution), unless its coefficients have not decayed: then sizes grow fro
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,9 @@ from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import Basis, functions_on, resized
-from lcpinn.spectral.least_squares import NotSolvable
+from lcpinn.spectral.least_squares import NotSolvable, Preconditioner
 from lcpinn.spectral.linearisation import zeroth
-from lcpinn.spectral.newton import NotConverged
+from lcpinn.spectral.newton import NotConverged, TimeIsUp
 from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
 
@@ -93,6 +94,7 @@ class FamilySolver:
         self._solved: list[tuple[np.ndarray, Resolved]] = []
         self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
         self._earlier: dict[tuple[float, ...], Resolved] = {}  # by their place
+        self._preconditioner = Preconditioner()
         self._remaining_share = MORE * tolerance  # of the residual that a frame may leave
 
     @property
@@ -114,11 +116,12 @@ class FamilySolver:
     def __call__(self, parameters: np.ndarray, seconds: float | None = None) -> Resolved:
         """The solution at one setting (p,), its sizes growing for so many seconds at most."""
         parameters = np.asarray(parameters, float)
+        deadline = time.perf_counter() + (math.inf if seconds is None else seconds)
         with double():
             unit = np.asarray(self.family.parameters.to_unit(parameters))
             resolved = self._before(unit)
             if resolved is None:
-                resolved = self._continued(unit, parameters, seconds, HALVINGS)
+                resolved = self._continued(unit, parameters, deadline, HALVINGS)
         self._solved.append((unit, resolved))
         return resolved
 
@@ -134,29 +137,30 @@ class FamilySolver:
         return resolved if resolved is not None and resolved.error <= self.tolerance else None
 
     def _continued(
-        self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None, halvings: int
+        self, unit: np.ndarray, parameters: np.ndarray, deadline: float, halvings: int
     ) -> Resolved:
         """The solution; where it is out of reach of Newton's method, by way of one half-way there.
 
         From the nearest solution, sizes growing on the way as they have to.
         """
         try:
-            return self._attempt(unit, parameters, seconds)
+            return self._attempt(unit, parameters, deadline)
         except LcpinnError:
-            if self.family.is_linear() or not self._solved or halvings == 0:
+            late = time.perf_counter() > deadline
+            if self.family.is_linear() or not self._solved or halvings == 0 or late:
                 raise
         middle = (unit + self._nearest_place(unit)) / 2
         between = np.asarray(self.family.parameters.from_unit(middle))
-        self._waypoints.append((middle, self._continued(middle, between, seconds, halvings - 1)))
-        return self._attempt(unit, parameters, seconds)
+        self._waypoints.append((middle, self._continued(middle, between, deadline, halvings - 1)))
+        return self._attempt(unit, parameters, deadline)
 
-    def _attempt(self, unit: np.ndarray, parameters: np.ndarray, seconds: float | None) -> Resolved:
+    def _attempt(self, unit: np.ndarray, parameters: np.ndarray, deadline: float) -> Resolved:
         setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
         solver = Solver(self.family, setting, self.known, self.tolerance, None)
         if self.family.is_linear():
             solver.march = None  # it has one expansion, which grows as long as it has to
-        if seconds is not None:
-            solver.deadline = min(solver.deadline, solver.began + seconds)
+        solver.deadline = min(solver.deadline, deadline)
+        solver.preconditioner = self._preconditioner
         near = self._nearest(unit)
         resolved = None if near is None else self._at_once(solver, near)
         return self._thoroughly(solver, near) if resolved is None else resolved
@@ -194,7 +198,7 @@ class FamilySolver:
     def _thoroughly(self, solver: Solver, near: Resolved | None) -> Resolved:
         """The solution with sizes that grow from those of another one, or from few functions."""
         resolved, why = solver.expanded(near)
-        if resolved is None and near is not None:
+        if resolved is None and near is not None and not solver.late:
             resolved, why = solver.expanded()
         if resolved is None:
             raise solver.unresolved(why)
@@ -228,6 +232,8 @@ class FamilySolver:
                 coefficients = solver.solved(expansion, near.coefficients)
                 if not solver.resolved(expansion, coefficients):
                     return None
+        except TimeIsUp:
+            raise solver.unresolved("the time is up") from None
         except (NotConverged, NotFinite, NotSolvable):
             return None
         if expansion.on_box:

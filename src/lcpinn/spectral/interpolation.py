@@ -63,13 +63,18 @@ class Growth:
         self.grid: SparseGrid | None = None  # of the last polynomial
         self._solver = solver
 
-    def advanced(self, state: InterpolationState, seconds: float) -> InterpolationState:
-        """Solve at further nodes for a while; once all are solved, say what is missing."""
+    def advanced(
+        self, state: InterpolationState, seconds: float, *, at_most: bool = False
+    ) -> InterpolationState:
+        """Solve at further nodes for a while; once all are solved, say what is missing.
+
+        With `at_most` a node that is not solved when the seconds are over is an `LcpinnError`.
+        """
         grid = SparseGrid(np.asarray(state.levels).tolist())
         settings, began = self.settings(grid), time.monotonic()
         solver = self._resumed(state, settings)
         for setting in settings[len(solver.solved) :]:
-            solver(setting)
+            solver(setting, seconds - (time.monotonic() - began) if at_most else None)
             if time.monotonic() - began > seconds:
                 break
         solved = solver.solved

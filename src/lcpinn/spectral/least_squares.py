@@ -23,6 +23,7 @@ __all__ = [
     "LeastSquares",
     "NormalMatrix",
     "NotSolvable",
+    "Preconditioner",
     "TensorRows",
     "TooLarge",
     "dense",
@@ -32,11 +33,11 @@ __all__ = [
     "solve",
 ]
 
-DENSE = 600  # functions in two coordinates or three, above which the matrix is not written out
+DENSE = 300  # functions in two coordinates or three, above which the matrix is not written out
 FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
 LARGE = 700  # functions of a frame, above which a factorisation with pivoting takes too long
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
-STEPS = 200
+STEPS, AGAIN = 200, 40  # of conjugate gradients; with the preconditioner of other rows
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
 REFINEMENT = 5  # steps of a second iteration, where more than ACCURATE is asked for
@@ -55,14 +56,33 @@ class LeastSquares(NamedTuple):
         return float(np.linalg.norm(self.remaining) / max(np.linalg.norm(self.initial), 1e-300))
 
 
-def solve(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> LeastSquares:
+class Preconditioner:
+    """A normal matrix that is kept from one solution to the next.
+
+    Rows that have changed little, by a step of Newton's method or to a setting near by, are solved
+    with the factors of those before in a few more iterations.
+    """
+
+    def __init__(self) -> None:
+        self.normal: NormalMatrix | None = None
+
+    def suits(self, rows: Sequence[TensorRows]) -> bool:
+        known = self.normal
+        return known is not None and known.basis.shape == rows[0].grid.basis.shape
+
+
+def solve(
+    blocks: Sequence[LinearisedRows],
+    accuracy: float = ACCURATE,
+    preconditioner: Preconditioner | None = None,
+) -> LeastSquares:
     """The coefficients that the rows ask for, written out or not as their number allows."""
     grids = [b.collocation for b in blocks]
     if all(
         isinstance(grid, TensorGrid) and grid.basis.size > DENSE and len(grid.basis.axes) > 1
         for grid in grids
     ):
-        return iterative(blocks, accuracy)
+        return iterative(blocks, accuracy, preconditioner)
     if all(isinstance(grid, TensorGrid) for grid in grids):
         return least_squares(*weighted(blocks)) if _integrated(grids[0]) else dense(blocks)
     large = all(len(g.points[0]) > 2 for g in grids) and _num_columns(blocks[0]) > LARGE
@@ -177,20 +197,32 @@ def _without_pivoting(matrix: np.ndarray, target: np.ndarray) -> np.ndarray | No
 # -- Conjugate gradients -------------------------------------------------------------------------
 
 
-def iterative(blocks: Sequence[LinearisedRows], accuracy: float = ACCURATE) -> LeastSquares:
+def iterative(
+    blocks: Sequence[LinearisedRows],
+    accuracy: float = ACCURATE,
+    preconditioner: Preconditioner | None = None,
+) -> LeastSquares:
     """By conjugate gradients on the normal equations (CGLS), preconditioned.
 
     What is left counts as infinite where the iteration does not converge.
     """
     rows = [TensorRows(block) for block in blocks]
-    normal = NormalMatrix(rows)
+    kept = Preconditioner() if preconditioner is None else preconditioner
     target = [-r.weight * r.block.residual for r in rows]
-    solution, converged = _conjugate_gradients(rows, normal, target, accuracy, STEPS)
+    converged, solution = False, np.zeros(0)
+    if kept.suits(rows):
+        assert kept.normal is not None
+        solution, converged = _conjugate_gradients(rows, kept.normal, target, accuracy, AGAIN)
+    if not converged:
+        kept.normal = None  # two would take twice the memory
+        kept.normal = NormalMatrix(rows)
+        solution, converged = _conjugate_gradients(rows, kept.normal, target, accuracy, STEPS)
     if not converged:
         return LeastSquares(solution, np.full(len(rows), np.inf), _norms(target))
+    assert kept.normal is not None
     residual = [t - r.apply(solution) for t, r in zip(target, rows, strict=True)]
     if accuracy < ACCURATE:  # once more, for what rounding has left
-        step, _ = _conjugate_gradients(rows, normal, residual, accuracy, REFINEMENT)
+        step, _ = _conjugate_gradients(rows, kept.normal, residual, accuracy, REFINEMENT)
         refined = [v - r.apply(step) for v, r in zip(residual, rows, strict=True)]
         if np.linalg.norm(_norms(refined)) < np.linalg.norm(_norms(residual)):
             solution, residual = solution + step, refined
@@ -201,17 +233,20 @@ def _conjugate_gradients(
     rows: Sequence[TensorRows], normal: NormalMatrix, residual: list[np.ndarray], accuracy: float,
     steps: int,
 ) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """The solution that removes a residual, and whether it is as accurate as asked for."""
+    """The solution that removes a residual, and whether it is as accurate as asked for.
+
+    The gradient is measured beside the residual, as by Paige and Saunders (1982): of one that can
+    hardly be made smaller, rounding is all that there is of a gradient from the first step on.
+    """
     solution = np.zeros(rows[0].block.slopes.shape[3] * rows[0].grid.basis.size)
-    direction, size, first, sizes = solution, 1.0, None, [np.inf]
+    direction, size, sizes = solution, 1.0, [np.inf]
+    square = float(np.sum(_norms(residual) ** 2))
     for _ in range(steps):
         gradient = sum(r.transposed(v) for r, v in zip(rows, residual, strict=True))
         assert isinstance(gradient, np.ndarray)
         step = normal.solve(gradient)
         size, before = float(gradient @ step), size
-        if first is None:
-            first = size
-        if size <= accuracy**2 * first or _stagnates(sizes, ACCURATE**2 * first):
+        if size <= accuracy**2 * square or _stagnates(sizes, ACCURATE**2 * square):
             return solution, True
         sizes.append(size)
         direction = step + size / before * direction

@@ -11,19 +11,19 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from lcpinn.spectral.collocation import LinearisedRows
 from lcpinn.spectral.determinacy import unit_weights
 from lcpinn.spectral.expansion import Expansion, NotFinite
-from lcpinn.spectral.least_squares import NotSolvable, solve
+from lcpinn.spectral.least_squares import NotSolvable, Preconditioner, solve
 from lcpinn.spectral.linearisation import Linearisation
 
 STEPS = 30
 CONVERGED = 1e-11  # the size of a step beside that of the solution
 NEARLY = 1e-6  # the same, of a step after which quadratic convergence leaves nothing
+GROWS = 2.0  # the residual may by that much, in steps that become shorter
 DAMPINGS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 STAGES, SHORTEST = 60, 1e-3  # of a continuation
 ACCURACY = 1e-12  # of the linear systems
@@ -33,6 +33,10 @@ class NotConverged(Exception):
     """Newton's method found no solution."""
 
 
+class TimeIsUp(NotConverged):
+    """It has not found one yet: other ways to one are not to be tried either."""
+
+
 def newton(
     expansion: Expansion,
     at: Linearisation,
@@ -40,36 +44,44 @@ def newton(
     *,
     offset: Sequence[np.ndarray] | None = None,
     deadline: float = math.inf,
+    preconditioner: Preconditioner | None = None,
 ) -> np.ndarray:
     """Coefficients (outputs, functions) with which the terms vanish, less `offset` where given."""
     series = expansion.base(at)
     rows = _rows(expansion, at, coefficients, series, offset)
     weights = [unit_weights(block, uniform=True) for block in rows]
     size, length = _size(rows, weights), np.inf
+    kept = Preconditioner() if preconditioner is None else preconditioner
     for _ in range(STEPS):
         if time.perf_counter() > deadline:
-            raise NotConverged
-        solved = solve(rows, ACCURACY)
+            raise TimeIsUp
+        solved = solve(rows, ACCURACY, kept)
         step = solved.coefficients.reshape(coefficients.shape)
         if not (np.isfinite(step).all() and np.isfinite(solved.remaining).all()):
             raise NotConverged
         if expansion.family.is_linear():
             return coefficients + step
-        length = float(np.linalg.norm(step))
+        before, length = length, float(np.linalg.norm(step))
         for damping in DAMPINGS:
             moved = coefficients + damping * step
             try:
                 rows = _rows(expansion, at, moved, series, offset)
             except NotFinite:
                 continue
-            if (after := _size(rows, weights)) < (1 - damping / 4) * size or _tiny(length, moved):
+            after = _size(rows, weights)
+            # What the functions cannot resolve is left of the residual; steps that become shorter
+            # tell of convergence all the same (Deuflhard, Newton Methods for Nonlinear Problems,
+            # 2004: the natural monotonicity test).
+            shorter = damping == 1 and length < before / 2 and after < GROWS * size
+            if after < (1 - damping / 4) * size or shorter or _tiny(length, moved):
                 break
         else:
             if length < NEARLY * float(np.linalg.norm(coefficients)):
                 return coefficients  # what is left is what the functions cannot resolve
             raise NotConverged
         coefficients, size = moved, after
-        if length * damping < CONVERGED * float(np.linalg.norm(coefficients)):
+        contraction = min(1.0, length / before) if np.isfinite(before) else 1.0
+        if length * damping * contraction < CONVERGED * float(np.linalg.norm(coefficients)):
             return coefficients
     if length < NEARLY * float(np.linalg.norm(coefficients)):
         return coefficients
@@ -95,17 +107,24 @@ def _size(rows: Sequence[LinearisedRows], weights: Sequence[np.ndarray]) -> floa
     return float(np.sqrt(sum(np.sum((w * r.residual) ** 2) for r, w in pairs)))
 
 
-def homotopy(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
+def homotopy(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, *,
+    deadline: float = math.inf,
+) -> np.ndarray:  # fmt: skip
     """T(u) = (1 - s) T(u0) for s from 0 to 1."""
     first = [r.residual for r in expansion.rows(at, coefficients, expansion.base(at))]
 
     def solved(s: float, current: np.ndarray) -> np.ndarray:
-        return newton(expansion, at, current, offset=[(1 - s) * r for r in first])
+        offset = [(1 - s) * r for r in first]
+        return newton(expansion, at, current, offset=offset, deadline=deadline)
 
     return _continuation(solved, coefficients)
 
 
-def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray) -> np.ndarray:
+def continued(
+    expansion: Expansion, at: Linearisation, coefficients: np.ndarray, *,
+    deadline: float = math.inf,
+) -> np.ndarray:  # fmt: skip
     """From a setting in the middle or at an end of the ranges to the one that is asked for."""
     prior = at.family.parameters
     if not prior.free:
@@ -116,10 +135,13 @@ def continued(expansion: Expansion, at: Linearisation, coefficients: np.ndarray)
 
         def solved(s: float, current: np.ndarray, start: np.ndarray = start) -> np.ndarray:
             setting = np.asarray(prior.from_unit((1 - s) * start + s * target))
-            return newton(expansion, replace(at, parameters=setting), current)
+            there = replace(at, parameters=setting)
+            return newton(expansion, there, current, deadline=deadline)
 
         try:
             return _continuation(solved, solved(0.0, coefficients))
+        except TimeIsUp:
+            raise
         except (NotConverged, NotFinite, NotSolvable):
             continue
     raise NotConverged
@@ -134,6 +156,8 @@ def _continuation(
         following = min(1.0, reached + step)
         try:
             current = solved(following, current)
+        except TimeIsUp:
+            raise
         except (NotConverged, NotFinite, NotSolvable):
             step /= 3
             if step < SHORTEST:
@@ -155,11 +179,12 @@ def first_solution(
     functions may have no solution near the true one. Not to be `thorough` is to try no other.
     """
     cheap = at.family.is_linear() or not thorough
-    direct = partial(newton, deadline=deadline)
-    for way in (direct,) if cheap else (direct, homotopy, continued):
+    for way in (newton,) if cheap else (newton, homotopy, continued):
         for i, expansion in enumerate(expansions):
             try:
-                return i, way(expansion, at, expansion.zero)
+                return i, way(expansion, at, expansion.zero, deadline=deadline)
+            except TimeIsUp:
+                raise
             except (NotConverged, NotFinite, NotSolvable):
                 continue
     raise NotConverged

@@ -29,6 +29,7 @@ ROUNDING = 1e-15  # relative variation of slopes over the points, below which th
 DECOUPLED = 1e-10  # the share of a random function's image that counts as none: it is rounding
 MOST_WORK = 1.6e12  # the sum of the blocks' sizes cubed: 10 s of a core
 MOST_NUMBERS = 1.5e8  # of all blocks together
+ELEMENTS = 1 << 23  # of a block, that are contracted at once
 
 
 class NotSolvable(Exception):
@@ -232,28 +233,20 @@ class NormalMatrix:
         self, block: Sequence[tuple[int, int, np.ndarray]],
         factors: dict[tuple[int, int], list[Factors]],
     ) -> np.ndarray:  # fmt: skip
-        """The lower triangle of a block, and what the diagonal's squares have above it."""
-        ends = np.cumsum([0, *(len(index) for _, _, index in block)])
-        matrix = np.zeros((ends[-1], ends[-1]), order="F")
-        columns = defaultdict(list)
-        for place, (p, k, index) in enumerate(block):
-            columns[p].append((place, k, index))
-        for place, (o, j, index) in enumerate(block):
-            mine = slice(ends[place], ends[place + 1])
-            for p in self._outputs[: o + 1]:
-                before = [c for c in columns[p] if c[0] <= place]
-                if not before:
-                    continue
-                every = np.unique(np.concatenate([i for _, _, i in before]))
-                total = sum(
-                    _contracted(f, j, [k for _, k, _ in before], index, every)
-                    for f in factors[o, p]
-                )
-                if isinstance(total, int):
-                    continue  # no row has both outputs
-                for one, (other, _, i) in zip(total, before, strict=True):
-                    where = np.searchsorted(every, i)
-                    matrix[mine, ends[other] : ends[other + 1]] = one[:, where]
+        """A block, complete between functions of one output, and below the diagonal."""
+        groups = _grouped(block)
+        num = sum(len(index) for _, _, index in block)
+        matrix = np.zeros((num, num), order="F")
+        for i, mine in enumerate(groups):
+            for other in groups[: i + 1]:
+                for part in mine.parts(other):
+                    pair = factors[mine.output, other.output]
+                    total = sum(_contracted(f, part, other) for f in pair)
+                    if isinstance(total, int):
+                        continue  # no row has both outputs
+                    matrix[np.ix_(part.places, other.places)] = total
+                    if mine.output == other.output:
+                        matrix[np.ix_(other.places, part.places)] = total.T
         return matrix
 
     def _flat(self, block: Sequence[tuple[int, int, np.ndarray]]) -> np.ndarray:
@@ -264,16 +257,53 @@ class NormalMatrix:
         return np.concatenate([at[o, j, index] for o, j, index in block])
 
 
-def _contracted(
-    factors: Factors, j: int, apart: Sequence[int], rows: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-    """Σ over r of first[r, j, k] others[r, rows, columns], for each k: (k, rows, columns)."""
-    first, others = factors
-    if len(rows) < others.shape[1]:
-        others = others[:, rows]
-    if len(columns) < others.shape[2]:
-        others = others[:, :, columns]
-    return np.tensordot(first[:, j, apart], others, (0, 0))
+class Group(NamedTuple):
+    """Functions of a block that are products: of each along the axis apart with all the others.
+
+    `places` are theirs in the block, those of the first along the axis apart before the second's.
+    """
+
+    output: int
+    apart: np.ndarray
+    others: np.ndarray
+    places: np.ndarray
+
+    def parts(self, beside: Group) -> Iterator[Group]:
+        """In as many pieces as it takes for their products with others to fit into memory."""
+        each = len(self.others) * len(beside.places)
+        step = max(1, ELEMENTS // each)
+        for begin in range(0, len(self.apart), step):
+            span = slice(begin * len(self.others), (begin + step) * len(self.others))
+            yield self._replace(apart=self.apart[begin : begin + step], places=self.places[span])
+
+
+def _grouped(block: Sequence[tuple[int, int, np.ndarray]]) -> list[Group]:
+    """A block's functions, by outputs and by what they are along the other axes."""
+    ends = np.cumsum([0, *(len(index) for _, _, index in block)])
+    members: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    for place, (output, _, index) in enumerate(block):
+        members[output, index.tobytes()].append(place)
+    return [
+        Group(
+            output,
+            np.array([block[place][1] for place in places]),
+            block[places[0]][2],
+            np.concatenate([np.arange(ends[place], ends[place + 1]) for place in places]),
+        )
+        for (output, _), places in members.items()
+    ]
+
+
+def _contracted(factors: Factors, rows: Group, columns: Group) -> np.ndarray:
+    """Σ over r of first[r, j, k] others[r, m, n], as a matrix (j and m, k and n)."""
+    first = factors.first[:, rows.apart[:, None], columns.apart]
+    others = factors.others
+    if len(rows.others) < others.shape[1]:
+        others = others[:, rows.others]
+    if len(columns.others) < others.shape[2]:
+        others = others[:, :, columns.others]
+    product = np.tensordot(first, others, (0, 0)).transpose(0, 2, 1, 3)
+    return product.reshape(len(rows.places), len(columns.places))
 
 
 def _classes(axis: Axis) -> np.ndarray:

@@ -22,7 +22,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
-from lcpinn.spectral.least_squares import NotSolvable, TooLarge
+from lcpinn.spectral.least_squares import NotSolvable, Preconditioner, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import (
     Limits,
@@ -32,7 +32,7 @@ from lcpinn.spectral.march import (
     march_direction,
     marched_values,
 )
-from lcpinn.spectral.newton import NotConverged, first_solution, newton
+from lcpinn.spectral.newton import NotConverged, TimeIsUp, first_solution, newton
 from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.spectral.windows import in_windows
 from lcpinn.threads import blas_threads
@@ -163,6 +163,7 @@ class Solver:
         direction = march_direction(self.terms)
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
+        self.preconditioner = Preconditioner()
         # An ordinary equation with initial conditions is solved window by window.
         self.stepping = initial_coordinate(self.terms) if family.domain.dim == 1 else None
         if direction is not None and not known.levels:
@@ -202,6 +203,8 @@ class Solver:
         try:
             with blas_threads():
                 return self._expanded(near)
+        except TimeIsUp:
+            return None, "Newton's method has no solution when the time is up"
         except NotConverged:
             return None, "Newton's method does not converge"
         except (NotFinite, NotSolvable) as name:
@@ -252,13 +255,15 @@ class Solver:
         most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
         for sizes in candidates:
             following = Expansion(self.terms, sizes, self.at.parameters)
-            if following.basis.size * len(self.family.outputs) > most or self._late():
+            if following.basis.size * len(self.family.outputs) > most or self.late:
                 continue
             guess = resized(coefficients, expansion.basis, following.basis)
             try:
                 finer = newton(following, self.at, guess, deadline=self.deadline)
             except TooLarge:
                 continue
+            except TimeIsUp:
+                return None
             return following, guess, self._level(following, finer)
         return None
 
@@ -269,13 +274,24 @@ class Solver:
         """
         try:
             return near.expansion, self.solved(near.expansion, near.coefficients)
+        except TimeIsUp:
+            raise
         except (NotConverged, NotFinite, NotSolvable):
             return self._first()
 
     def solved(self, expansion: Expansion, guess: np.ndarray) -> np.ndarray:
         """The coefficients of the solution in an expansion, from a guess of them."""
         start = expansion.zero if self.family.is_linear() else guess
-        return self._level(expansion, newton(expansion, self.at, start, deadline=self.deadline))
+        return self._level(
+            expansion,
+            newton(
+                expansion,
+                self.at,
+                start,
+                deadline=self.deadline,
+                preconditioner=self.preconditioner,
+            ),
+        )
 
     def _first(self) -> tuple[Expansion, np.ndarray]:
         """A coarse solution to begin with."""
@@ -318,7 +334,9 @@ class Solver:
             expansion = Expansion(self.terms, sizes, self.at.parameters)
         return None
 
-    def _late(self) -> bool:
+    @property
+    def late(self) -> bool:
+        """Whether its time is up."""
         return time.perf_counter() > self.deadline
 
     def resolved(self, expansion: Expansion, coefficients: np.ndarray) -> bool:

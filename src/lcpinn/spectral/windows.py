@@ -76,9 +76,7 @@ class Windows:
         return values
 
 
-def in_windows(
-    at: Linearisation, direction: MarchDirection, decayed: float = DECAYED
-) -> Windows:
+def in_windows(at: Linearisation, direction: MarchDirection, decayed: float = DECAYED) -> Windows:
     """The solution from one end of its coordinate to the other; `NotConverged` if it gets stuck.
 
     In every window its coefficients have `decayed` to that share.
