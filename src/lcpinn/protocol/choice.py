@@ -17,11 +17,16 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.interpolated import Between
 from lcpinn.loads import loads
-from lcpinn.own_solutions import SolvedSettings, can_be_solved, solve_at, spread_settings
+from lcpinn.own_solutions import (
+    SolvedSettings,
+    can_be_solved,
+    known_solver,
+    solve_at,
+    spread_settings,
+)
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between
-from lcpinn.spectral.family_solver import FamilySolver
 
 FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
@@ -104,7 +109,7 @@ def _coarsely(family: Family, guess: Choice, seconds: float) -> Choice:
         return guess
     began, middle = time.perf_counter(), spread_settings(family.parameters, 1)[0]
     try:
-        FamilySolver(family, COARSE)(middle, seconds)
+        known_solver(family, COARSE)(middle, seconds)
         guess = replace(guess, size=size_of(family, smooth=True), activation="sine")
     except LcpinnError:
         pass

@@ -103,6 +103,12 @@ class Factors(NamedTuple):
     first: np.ndarray
     others: np.ndarray
 
+    def of_rows(self, group: Group) -> Factors:
+        """With the rows of a group's functions alone, as they are along the other axes."""
+        if len(group.others) == self.others.shape[1]:
+            return self
+        return self._replace(others=self.others[:, group.others])
+
 
 class NormalMatrix:
     """AᵀA for the functions of one basis, as blocks that are factorised one by one."""
@@ -238,10 +244,10 @@ class NormalMatrix:
         num = sum(len(index) for _, _, index in block)
         matrix = np.zeros((num, num), order="F")
         for i, mine in enumerate(groups):
+            rows = {p: [f.of_rows(mine) for f in factors[mine.output, p]] for p in self._outputs}
             for other in groups[: i + 1]:
                 for part in mine.parts(other):
-                    pair = factors[mine.output, other.output]
-                    total = sum(_contracted(f, part, other) for f in pair)
+                    total = sum(_contracted(f, part, other) for f in rows[other.output])
                     if isinstance(total, int):
                         continue  # no row has both outputs
                     matrix[np.ix_(part.places, other.places)] = total
@@ -295,11 +301,10 @@ def _grouped(block: Sequence[tuple[int, int, np.ndarray]]) -> list[Group]:
 
 
 def _contracted(factors: Factors, rows: Group, columns: Group) -> np.ndarray:
-    """Σ over r of first[r, j, k] others[r, m, n], as a matrix (j and m, k and n)."""
+    """Σ over r of first[r, j, k] others[r, m, n], as a matrix (j and m, k and n): of factors that
+    have the rows of that group."""
     first = factors.first[:, rows.apart[:, None], columns.apart]
     others = factors.others
-    if len(rows.others) < others.shape[1]:
-        others = others[:, rows.others]
     if len(columns.others) < others.shape[2]:
         others = others[:, :, columns.others]
     product = np.tensordot(first, others, (0, 0)).transpose(0, 2, 1, 3)
