@@ -34,7 +34,8 @@ from lcpinn.jet import Orders
 from lcpinn.own_solutions import known_solver, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
-from lcpinn.spectral.family_solver import FamilySolver, in_basis
+from lcpinn.spectral.elements import ElementAxis
+from lcpinn.spectral.family_solver import FamilySolver, common_basis, in_basis
 from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, trimmed
 from lcpinn.spectral.linearisation import about_zero, linearised, zeroth
 from lcpinn.term import Term
@@ -61,6 +62,7 @@ class ReducedBasis(Between):
     """
 
     family: Family
+    basis: TensorBasis
     functions: np.ndarray
     system: Callable[[Array], tuple[Array, Array]]
     settings: np.ndarray
@@ -83,7 +85,7 @@ class ReducedBasis(Between):
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """All functions (n, r, outputs) at points (n, dim)."""
-        basis = basis_on(self.family.domain, self.functions.shape[2:])
+        basis = self.basis
         return _series(basis, self.functions, points, zeroth(len(basis.axes)))[0]
 
     @cached_property
@@ -101,6 +103,13 @@ class ReducedBasis(Between):
 
     def __call__(self, coordinates: Array, parameters: Array) -> Array:
         return self._combined(self.functions, self.amplitudes(parameters), coordinates)
+
+    def _combined(self, functions: np.ndarray, amplitudes: Array, coordinates: Array) -> Array:
+        axis = self.basis.axes[0]
+        if not isinstance(axis, ElementAxis):
+            return super()._combined(functions, amplitudes, coordinates)
+        table = axis.table(coordinates[:, 0], 0, jnp)
+        return jnp.einsum("nk,jok,nj->no", table, jnp.asarray(functions), amplitudes)
 
     def at_all(self, points: np.ndarray, settings: np.ndarray) -> np.ndarray:
         return np.einsum("nro,lr->nlo", self.values(points), self.answers(settings)[0])
@@ -198,7 +207,9 @@ class _Growth:
 
     @property
     def _basis(self) -> TensorBasis:
-        return basis_on(self.family.domain, self.solver.sizes)
+        basis = common_basis(self.family, self.solver.solved)
+        assert isinstance(basis, TensorBasis)
+        return basis
 
     def _made(self) -> ReducedBasis:
         """The span of all solutions, orthonormal as far as it is more than rounding."""
@@ -208,9 +219,12 @@ class _Growth:
         _, sizes, directions = np.linalg.svd(every, full_matrices=False)
         directions = directions[sizes > KEPT * sizes[0]]
         functions = directions.reshape(len(directions), len(self.family.outputs), *basis.shape)
-        functions = trimmed(functions, ROUNDING)
-        system = _system(self.family, functions)
-        return ReducedBasis(self.family, functions, system, self.solver.settings, np.inf, False)
+        if not basis.breaks:
+            functions = trimmed(functions, ROUNDING)
+            basis = basis_on(self.family.domain, functions.shape[2:])
+        system = _system(self.family, basis, functions)
+        settings = self.solver.settings
+        return ReducedBasis(self.family, basis, functions, system, settings, np.inf, False)
 
 
 # -- Rows of one setting ---------------------------------------------------------------------------
@@ -243,9 +257,11 @@ class _Block:
         return matrix, (nothing * self.scale).ravel()
 
 
-def _system(family: Family, functions: np.ndarray) -> Callable[[Array], tuple[Array, Array]]:
+def _system(
+    family: Family, basis: TensorBasis, functions: np.ndarray
+) -> Callable[[Array], tuple[Array, Array]]:
     """From a setting (p,) to rows (m, r) and a right-hand side (m,)."""
-    basis, terms = basis_on(family.domain, functions.shape[2:]), linearised(family)
+    terms = linearised(family)
     blocks = [
         _block(family, basis, functions, term, face)
         for term in terms.terms
@@ -325,7 +341,10 @@ def known_between(family: Family, *, tolerance: float, seconds: float) -> Betwee
     if not _is_combined(family):
         return interpolated(family, tolerance=tolerance, seconds=seconds)
     ways = (reduced_basis, interpolated) if several else (interpolated, reduced_basis)
-    first = ways[0](family, tolerance=tolerance, seconds=FIRST_SHARE * seconds)
+    try:
+        first = ways[0](family, tolerance=tolerance, seconds=FIRST_SHARE * seconds)
+    except LcpinnError:
+        return ways[1](family, tolerance=tolerance, seconds=remaining())
     if first.enough:
         return first
     try:

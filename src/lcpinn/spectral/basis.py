@@ -48,6 +48,11 @@ class Axis:
     integrated: int | None = None
 
     @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where one polynomial ends and another one begins (elements.py)."""
+        return ()
+
+    @property
     def _unit(self) -> np.ndarray:
         count = -(-4 * self.num // 3)
         return (np.arange(count) + 0.5) / count
@@ -60,7 +65,7 @@ class Axis:
     def weights(self) -> np.ndarray:
         """What the nodes count for in a mean over the coordinate; they sum to one."""
         if self.integrated is not None:
-            return _fejer(len(self._unit))
+            return fejer(len(self._unit))
         mass = np.ones(len(self._unit)) if self.periodic else np.sin(np.pi * self._unit)
         return mass / mass.sum()
 
@@ -82,6 +87,12 @@ class Axis:
         if self.integrated is not None:
             return slope**order * _integrated_legendre(s, self.num, self.integrated, order)
         return slope**order * _chebyshev(s, self.num, order)
+
+    def projected(self, coefficients: np.ndarray, axis: Axis) -> np.ndarray:
+        """An expansion (outputs, functions) along another axis, at the points of this one."""
+        points = self.nodes()
+        values = axis.values(points, 0) @ coefficients.T
+        return np.linalg.lstsq(self.values(points, 0), values, rcond=None)[0].T
 
 
 def _chebyshev(s: np.ndarray, num: int, order: int) -> np.ndarray:
@@ -130,7 +141,7 @@ def _legendre(s: np.ndarray, num: int) -> np.ndarray:
     return table
 
 
-def _fejer(count: int) -> np.ndarray:
+def fejer(count: int) -> np.ndarray:
     """Fejér's weights at so many Chebyshev points, for a mean: exact for as many polynomials."""
     angle, even = np.pi * (np.arange(count) + 0.5) / count, np.arange(1, (count + 1) // 2)
     return (1 - 2 * np.cos(2 * np.outer(angle, even)) @ (1 / (4.0 * even**2 - 1))) / count
@@ -145,6 +156,11 @@ class TensorBasis:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.num for axis in self.axes)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Those of the only axis that can have some."""
+        return self.axes[0].breaks if len(self.axes) == 1 else ()
 
     @cached_property
     def size(self) -> int:
@@ -205,7 +221,10 @@ class TensorBasis:
         return values
 
     def resized(self, coefficients: np.ndarray, other: TensorBasis) -> np.ndarray:
-        """The coefficients (outputs, size) in another basis, cut or padded with zeros."""
+        """The coefficients (outputs, size) in another basis, cut or padded with zeros; projected
+        where that has other elements."""
+        if self.breaks != other.breaks:
+            return other.axes[0].projected(coefficients, self.axes[0])
         return padded(coefficients, self.shape, other.shape)
 
     def tails(self, coefficients: np.ndarray) -> list[float]:

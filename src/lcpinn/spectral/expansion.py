@@ -11,10 +11,10 @@ import numpy as np
 from lcpinn.domain import Box, Face, Part
 from lcpinn.jet import Orders
 from lcpinn.shape import Region
-from lcpinn.spectral.basis import TensorBasis, basis_on
+from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.degrees import DegreeBasis
-from lcpinn.spectral.frame import GRIDS, Basis, Frame, functions_on, scattered
+from lcpinn.spectral.frame import GRIDS, Frame, scattered
 from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
@@ -44,20 +44,17 @@ class Expansion:
     coefficients c of d. In a box the points are tensor grids (`on_box`); in any other region, which
     may depend on the parameters, they are scattered, and the functions, on its bounding box, are a
     frame. With four coordinates points are scattered in a box, too. With `integrated`, in a box,
-    the functions are integrals of Legendre polynomials.
+    the functions are integrals of Legendre polynomials; with `breaks`, piecewise polynomials.
     """
 
     def __init__(
         self, terms: LinearisedTerms, sizes: Sequence[int], parameters: np.ndarray | None = None,
-        *, integrated: bool = False,
+        *, integrated: bool = False, breaks: tuple[float, ...] = (),
     ):  # fmt: skip
-        self.terms, self.family, self.sizes = terms, terms.family, tuple(sizes)
-        self.parameters, domain = parameters, self.family.domain
-        self.basis: Basis = (
-            basis_on(domain, sizes, [max(terms.orders_along(i)) for i in range(len(sizes))])
-            if integrated
-            else functions_on(domain, sizes, parameters)
-        )
+        self.terms, self.family, self.parameters = terms, terms.family, parameters
+        self.basis = terms.basis(sizes, parameters, integrated=integrated, breaks=breaks)
+        elements = isinstance(self.basis, TensorBasis) and self.basis.breaks
+        self.sizes = self.basis.shape if elements else tuple(sizes)
         self.on_box = uses_grids(self.family.domain)
         self._outflow_sides: list[tuple[str, float]] | None = None
 

@@ -20,10 +20,11 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.elements import ElementAxis
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import Basis, functions_on, resized
 from lcpinn.spectral.least_squares import NotSolvable, Preconditioner
-from lcpinn.spectral.linearisation import zeroth
+from lcpinn.spectral.linearisation import linearised, zeroth
 from lcpinn.spectral.newton import NotConverged, TimeIsUp
 from lcpinn.spectral.solver import Resolved, Solver, determined
 from lcpinn.threads import blas_threads
@@ -33,6 +34,7 @@ ROOM, WORTH = 1.15, 0.75  # functions beyond those of use; a share of all that i
 SHARE = 0.1  # of the tolerance, and again of that: coefficients that are of no use
 GUIDES, FAR = 5, 5.0  # solutions that a guess of another one is made of; weights of a far one
 SAME = 1e-9  # settings in the unit cube that differ by rounding alone
+MOST_DEGREE = 24  # of polynomials on an element
 HALVINGS = 4  # of the way from a solution to one that Newton's method does not find
 
 
@@ -72,11 +74,23 @@ def in_one_basis(
     family: Family, settings: np.ndarray, solved: Sequence[Resolved]
 ) -> FamilySolutions:
     """Solutions at settings (n, p) in a basis that is large enough for all of them."""
-    sizes = tuple(map(max, zip(*(one.expansion.sizes for one in solved), strict=True)))
-    basis = functions_on(family.domain, sizes)
+    basis = common_basis(family, solved)
     coefficients = np.stack([in_basis(one, basis) for one in solved])
     errors = np.array([one.error for one in solved])
     return FamilySolutions(family, settings, basis, coefficients, errors)
+
+
+def common_basis(family: Family, solved: Sequence[Resolved]) -> Basis:
+    """Functions that are enough for all of several solutions; of elements, those of all of them."""
+    sizes = tuple(map(max, zip(*(one.expansion.sizes for one in solved), strict=True)))
+    axes = [one.expansion.basis.axes[0] for one in solved if len(sizes) == 1]
+    breaks = sorted({end for axis in axes for end in axis.breaks})
+    if not breaks:
+        return functions_on(family.domain, sizes)
+    # What is smooth enough to have none is so on the longest element, too.
+    degrees = [axis.degree if isinstance(axis, ElementAxis) else axis.num for axis in axes]
+    terms, degree = linearised(family), min(max(degrees), MOST_DEGREE)
+    return terms.basis((terms.same_order + degree * (len(breaks) + 1),), breaks=tuple(breaks))
 
 
 def in_basis(resolved: Resolved, basis: Basis) -> np.ndarray:
@@ -210,7 +224,7 @@ class FamilySolver:
         """The same without functions that are of no use: the last growth may have been a long one,
         and other settings are solved with as many."""
         basis, tolerance = resolved.expansion.basis, self.tolerance
-        if not isinstance(basis, TensorBasis) or resolved.error > tolerance:
+        if not isinstance(basis, TensorBasis) or basis.breaks or resolved.error > tolerance:
             return resolved
         used = basis.used(resolved.coefficients, SHARE * SHARE * tolerance)
         sizes = [min(n, math.ceil(ROOM * m)) for n, m in zip(basis.shape, used, strict=True)]

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from lcpinn.domain import Box
+from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Params
 from lcpinn.prior import Coefficients
-from lcpinn.spectral.basis import basis_on
+from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.expansion import Expansion
 from lcpinn.spectral.family_solver import FamilySolver, in_basis
 from lcpinn.spectral.linearisation import linearised, zeroth
@@ -78,6 +79,12 @@ class Growth:
             if time.monotonic() - began > seconds:
                 break
         solved = solver.solved
+        if any(
+            one.expansion.basis.breaks
+            for one in solved
+            if isinstance(one.expansion.basis, TensorBasis)
+        ):
+            raise LcpinnError(f"{self.family.name} has solutions in pieces, no polynomials in x")
         basis = basis_on(self.family.domain, solver.sizes)
         solutions = np.stack([in_basis(one, basis).reshape(-1, *basis.shape) for one in solved])
         errors = np.array([one.error for one in solved])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -17,6 +17,10 @@ from lcpinn.domain import Box, Face
 from lcpinn.family import Family
 from lcpinn.jet import Orders, expand
 from lcpinn.precision import double
+from lcpinn.spectral.basis import TensorBasis, basis_on
+from lcpinn.spectral.elements import ElementAxis
+from lcpinn.spectral.frame import Basis, functions_on
+from lcpinn.spectral.jumps import jumps
 from lcpinn.term import Argument, Term
 
 CHUNK = 1 << 13  # points (times draws) in one call: the values in between stay in the cache
@@ -77,6 +81,61 @@ class LinearisedTerms:
                     at = argument.position
                     highest[at] = max(highest[at], index[coordinate])
         return tuple(highest)
+
+    # -- Functions that suit them ------------------------------------------------------------------
+
+    def basis(
+        self, sizes: Sequence[int], parameters: np.ndarray | None = None, *,
+        integrated: bool = False, breaks: tuple[float, ...] = (),
+    ) -> Basis:  # fmt: skip
+        """So many functions along each coordinate; with `integrated`, in a box, integrals.
+
+        With breaks in the only coordinate, where its coefficients jump or by choice, they are
+        piecewise polynomials.
+        """
+        domain, breaks = self.family.domain, breaks or self.jumps
+        if breaks:
+            (low, high), order = next(iter(domain.ranges.values())), self.same_order
+            degree = max(2, -(-(sizes[0] - order) // (len(breaks) + 1)))
+            return TensorBasis((ElementAxis.with_degree(low, high, order, breaks, degree),))
+        if integrated:
+            return basis_on(domain, sizes, [max(self.orders_along(i)) for i in range(len(sizes))])
+        return functions_on(domain, sizes, parameters)
+
+    @cached_property
+    def same_order(self) -> int:
+        """The order of an equation in one coordinate, if it is that of all its outputs; else 0:
+        then functions may jump where others have a kink, and there are no elements for it."""
+        domain = self.family.domain
+        if not isinstance(domain, Box) or domain.dim > 1 or domain.periodic:
+            return 0
+        orders, inside = self.orders_along(0), self.highest_orders(0)
+        return orders[0] if set(orders) == set(inside) and len(set(orders)) == 1 else 0
+
+    @cached_property
+    def jumps(self) -> tuple[float, ...]:
+        """Where coefficients jump, if the solution is to be continuous there as its order says."""
+        if not self.same_order or self.family.ansatz is not None:
+            return ()
+        with np.errstate(all="ignore"):
+            return jumps(self.family, self._along)
+
+    def _along(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """All residuals and slopes along the only coordinate, about a function that is constant in
+        all derivatives."""
+        at, outputs = Linearisation(self, parameters, zero(1)), len(self.family.outputs)
+
+        def numbers(x: np.ndarray) -> np.ndarray:
+            columns = []
+            for term in self.interior:
+                orders = self.family.orders([term])
+                about = np.random.default_rng(5).uniform(0.5, 1.5, (len(orders), 1, outputs))
+                series = np.broadcast_to(about, (len(orders), len(x), outputs))
+                residual, slopes = at.slopes(term, orders, np.array(series), x[:, None])
+                columns += [residual, slopes.reshape(len(x), -1)]
+            return np.concatenate(columns, axis=1)
+
+        return numbers
 
     def _residual_and_slopes(
         self, term: Term, orders: Orders, series: Array, points: Array, normals: Array,

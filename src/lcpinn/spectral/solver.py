@@ -33,12 +33,14 @@ from lcpinn.spectral.march import (
     marched_values,
 )
 from lcpinn.spectral.newton import NotConverged, TimeIsUp, first_solution, newton
+from lcpinn.spectral.refinement import Piecewise, refined
 from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.spectral.windows import in_windows
 from lcpinn.threads import blas_threads
 
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
 MOST = {1: 2048, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
+FEW_ALONG = 400  # in one coordinate, before elements are tried
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
 MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
@@ -164,6 +166,7 @@ class Solver:
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
         self.preconditioner = Preconditioner()
+        self.most = MOST[family.domain.dim]  # functions of all outputs
         # An ordinary equation with initial conditions is solved window by window.
         self.stepping = initial_coordinate(self.terms) if family.domain.dim == 1 else None
         if direction is not None and not known.levels:
@@ -202,13 +205,41 @@ class Solver:
         """
         try:
             with blas_threads():
-                return self._expanded(near)
+                if not self.terms.same_order:
+                    return self._expanded(near)
+                return self._along_a_line(near)
         except TimeIsUp:
             return None, "Newton's method has no solution when the time is up"
         except NotConverged:
             return None, "Newton's method does not converge"
         except (NotFinite, NotSolvable) as name:
             return None, f"the term {str(name)!r} is not finite" if str(name) else "singular"
+
+    def _along_a_line(self, near: Resolved | None) -> tuple[Resolved | None, str]:
+        """In one coordinate: a few hundred functions resolve what is smooth, and elements that are
+        halved what has a thin layer. Where neither does, as many functions as can be had."""
+        self.most = FEW_ALONG
+        try:
+            resolved, _ = self._expanded(near)
+        except (NotConverged, NotSolvable):
+            resolved = None
+        self.most = MOST[1]
+        if resolved is not None and resolved.error <= self.tolerance:
+            return resolved, ""
+        halved = None if self.late else self._in_elements(resolved)
+        return self._expanded(near) if halved is None else (halved, "")
+
+    def _in_elements(self, rough: Resolved | None) -> Resolved | None:
+        """The solution in elements as fine as it takes (refinement.py), from what is known."""
+        start = None if rough is None else Piecewise(rough.expansion, rough.coefficients)
+        pair = refined(self.at, self.tolerance, self.deadline, start)
+        if pair is None:
+            return None
+        coarse, (expansion, coefficients) = pair
+        error = self._gap(expansion, coefficients, coarse.on(expansion))
+        if error > self.tolerance or not self.resolved(expansion, coefficients):
+            return None
+        return Resolved(max(error, 1e-15), expansion, coefficients)
 
     def _expanded(self, near: Resolved | None) -> tuple[Resolved | None, str]:
         """The last of expansions that grow, with its distance to the one before; or why not."""
@@ -252,7 +283,7 @@ class Solver:
 
         None where none is, or the time is up.
         """
-        most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
+        most = self.most if expansion.on_box else MOST_IN_FRAME
         for sizes in candidates:
             following = Expansion(self.terms, sizes, self.at.parameters)
             if following.basis.size * len(self.family.outputs) > most or self.late:
