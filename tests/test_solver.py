@@ -11,14 +11,19 @@ from typer.testing import CliRunner
 
 import lcpinn as lc
 from benchmarks.zoo import ZOO
+from benchmarks.zoo.flow import Kovasznay, TaylorGreen
 from benchmarks.zoo.layers import BoundaryLayer
 from lcpinn.certificate import Estimator
 from lcpinn.cli import app
 from lcpinn.evaluation import evaluation_points, relative_error
 from lcpinn.families import FAMILIES
+from lcpinn.precision import double
+from lcpinn.spectral import least_squares
+from lcpinn.spectral import newton as newton_module
 from lcpinn.spectral.basis import Axis, TensorBasis
-from lcpinn.spectral.linearisation import zeroth
-from lcpinn.spectral.newton import NotConverged, _continuation
+from lcpinn.spectral.expansion import Expansion
+from lcpinn.spectral.linearisation import about_zero, linearised, zeroth
+from lcpinn.spectral.newton import NotConverged, TimeIsUp, _continuation, first_solution, newton
 
 ALL = FAMILIES | ZOO
 
@@ -332,3 +337,45 @@ def test_a_path_is_followed_in_steps_that_succeed():
     assert len(visited) >= 10
     with pytest.raises(NotConverged):
         _continuation(lambda s, current: solved(2.0, current), np.zeros(()))
+
+
+# -- Newton's method and its time ------------------------------------------------------------------
+
+
+def test_newton_ends_although_few_functions_leave_a_residual():
+    terms = linearised(TaylorGreen())
+    with double():
+        expansion = Expansion(terms, (6, 6, 6), np.array([1.0]))
+        solved = newton(expansion, about_zero(terms, [1.0]), expansion.zero)
+    assert np.abs(solved).max() < 2.0
+    assert np.abs(solved).max() > 0.1
+
+
+def test_when_the_time_is_up_no_other_way_is_tried(monkeypatch):
+    terms, calls = linearised(Kovasznay()), []
+    monkeypatch.setattr(newton_module, "solve", lambda *a: calls.append(1))
+    with double():
+        expansions = [Expansion(terms, (5, 5), np.array([40.0])) for _ in range(3)]
+        with pytest.raises(TimeIsUp):
+            first_solution(expansions, about_zero(terms, [40.0]), deadline=0.0)
+    assert not calls
+
+
+def test_factors_are_kept_for_rows_that_have_changed_little(monkeypatch):
+    made = []
+
+    class Counted(least_squares.NormalMatrix):
+        def __init__(self, rows):
+            made.append(len(rows))
+            super().__init__(rows)
+
+    monkeypatch.setattr(least_squares, "NormalMatrix", Counted)
+    family = Kovasznay()
+    terms, kept = linearised(family), least_squares.Preconditioner()
+    with double():
+        expansion = Expansion(terms, (20, 20), np.array([40.0]))
+        first = newton(expansion, about_zero(terms, [40.0]), expansion.zero, preconditioner=kept)
+        before = len(made)
+        newton(expansion, about_zero(terms, [41.0]), first, preconditioner=kept)
+    assert before < 4
+    assert len(made) == before

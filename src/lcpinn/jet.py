@@ -248,6 +248,12 @@ def sinh(z: Array, degree: int) -> list[Array]:
     return [jnp.cosh(z) if k % 2 else jnp.sinh(z) for k in range(degree + 1)]
 
 
+def modulus(z: Array, degree: int) -> list[Array]:
+    """|z|, with the derivative from the right at zero."""
+    slope = jnp.where(z < 0, -1.0, 1.0).astype(z.dtype)
+    return [slope * z, slope, *(jnp.zeros_like(z) for _ in range(degree - 1))][: degree + 1]
+
+
 def reciprocal(z: Array, degree: int) -> list[Array]:
     """1 / z and its first `degree` derivatives."""
     return _power(z, degree, -1.0)

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from lcpinn.errors import check_choice
-from lcpinn.jet import ACTIVATIONS, Series
+from lcpinn.jet import ACTIVATIONS, Series, modulus
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
 from lcpinn.network.film import XAVIER, FiLM, chebyshev, chebyshev_indices, drawn_matrix
@@ -43,6 +43,9 @@ class MLP(Network):
     `centres` are places that the solutions are known to have layers at, rows with a number for each
     feature: every other unit of the first layer begins with its argument zero there.
 
+    `kinks` are places of the first feature where solutions have one, since a coefficient jumps: the
+    network also sees the distance from each, in which they are smooth on both sides.
+
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
     in its sources, costs one column of weights for each and not a search.
@@ -70,6 +73,7 @@ class MLP(Network):
     sweeps: tuple[tuple[float, ...], ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
     units: Units | None = None
+    kinks: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -91,7 +95,7 @@ class MLP(Network):
             for role, how in entrances.items()
         }
         extra = [(how.input_gain, how.extra_inputs(dims[role])) for role, how in entrances.items()]
-        fan_in = num_features + sum(num for _, num in extra)
+        fan_in = num_features + len(self.kinks) + sum(num for _, num in extra)
         layers = []
         for width in (*self.widths, num_outputs):
             layers.append(dense(next(keys), fan_in, width, dtype, self.xavier))
@@ -117,9 +121,13 @@ class MLP(Network):
 
     def _first(self, layer: Params, num_features: int, gains: list[Array]) -> Params:
         """The first layer with its frequency scale, and with each joined role's gain."""
-        gain = jnp.concatenate([jnp.ones(num_features, layer["w"].dtype), *gains])
-        steep = spread(layer, num_features, self.frequency_scale)
+        ones = jnp.ones(num_features + len(self.kinks), layer["w"].dtype)
+        gain = jnp.concatenate([ones, *gains])
+        seen = num_features + len(self.kinks)
+        steep = spread(layer, seen, self.frequency_scale)
         w = steep["w"] * gain[:, None]
+        if self.kinks:  # together they make a unit as steep as the coordinate alone does
+            w = w.at[num_features:seen].multiply(len(self.kinks) ** -0.5)
         if self.carriers:
             rows = jnp.resize(jnp.asarray(self.carriers, w.dtype), (w.shape[1], num_features))
             w = w.at[:num_features].add(rows.T)
@@ -153,7 +161,7 @@ class MLP(Network):
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
         act = ACTIVATIONS[self.activation]
         modulations = []
-        h = features
+        h = self._with_kinks(features)
         for role, values in lam.items():
             how, its = self.entrance(role), params["conditioning"][role]
             h = how.join(h, values)
@@ -173,6 +181,14 @@ class MLP(Network):
         if "readout" in params:
             outputs = outputs + self._read_out(params["readout"], h, lam["parameters"])
         return outputs if self.units is None else self.units.applied(outputs, lam.get("parameters"))
+
+    def _with_kinks(self, features: Series) -> Series:
+        """The features, and the distance of the first one from every kink."""
+        if not self.kinks:
+            return features
+        first = Series(features.orders, features.coefficients[..., :1])
+        away = [(first + (-place)).apply(modulus).coefficients for place in self.kinks]
+        return Series(features.orders, jnp.concatenate([features.coefficients, *away], axis=-1))
 
     def _read_out(self, weights: Params, h: Series, lam: Array) -> Series:
         """What weights of the last layer that are polynomials in the coefficients add."""
@@ -195,7 +211,7 @@ class MLP(Network):
 
     def array_layout(self, dims: Mapping[str, int]) -> ArrayLayout | None:
         entries, tables = {}, {}
-        if self.sweeps:
+        if self.sweeps or self.kinks:
             return None  # no reader of arrays knows of them
         for role, dim in dims.items():
             how = self.entrance(role)

@@ -19,6 +19,7 @@ from lcpinn.protocol.trial import can_be_tried, tried
 from lcpinn.protocol.value import Protocol
 from lcpinn.sampling import Sampling
 from lcpinn.shape.holes import visible_holes
+from lcpinn.spectral.linearisation import linearised
 from lcpinn.verdict import check_tolerance
 from lcpinn.weighting import Conditional, Fixed
 
@@ -116,7 +117,17 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         carriers=choice.carriers,
         sweeps=choice.sweeps,
         centres=choice.centres,
+        kinks=_kinks(family),
     )
+
+
+def _kinks(family: Family) -> tuple[float, ...]:
+    """Where coefficients jump along the only coordinate, as the network sees it: in [-1, 1]."""
+    if family.features is not None:
+        return ()
+    jumps = np.array(linearised(family).jumps)
+    low, high = next(iter(family.domain.ranges.values()))
+    return tuple(map(float, np.round(2 * (jumps - low) / (high - low) - 1, 12)))
 
 
 def _readout(free: int, choice: Choice) -> int:
