@@ -7,6 +7,7 @@ import os
 import platform
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib.version
@@ -34,6 +35,15 @@ def device() -> str:
         return first.device_kind
     cores, own = os.cpu_count(), usable_cores()
     return f"{_cpu_name()}, " + (f"{cores} cores" if own == cores else f"{own} of {cores} cores")
+
+
+def host_device() -> Any:
+    """The CPU, for what is small: an accelerator's compiler takes its time. None, for where JAX
+    computes anyway, if it was told to know of nothing but its accelerators."""
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None
 
 
 def instruction_set() -> str:

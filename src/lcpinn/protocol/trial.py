@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.compilation import compiler_options
 from lcpinn.family import Family
+from lcpinn.machine import host_device
 from lcpinn.network import MLP, FiLM
 from lcpinn.own_solutions import spread_settings
 from lcpinn.precision import double
@@ -87,7 +88,7 @@ def _residual_of_scale(family: Family, network: MLP) -> Iterator[Callable[[float
     """A function from a scale to its largest residual over the settings, on points not fitted."""
     flat = FiLM(hidden=0, degree=1)  # as drawn it leaves a network alone: no lambda in it
     units = replace(network, widths=(UNITS,), readout=0, parameters=flat)
-    host = _host()
+    host = host_device()
     options = compiler_options(once=True, host=host is not None)
     with double(), jax.default_device(host), blas_threads(1):
         problem = Problem(family, units, np.float64)
@@ -103,15 +104,6 @@ def _residual_of_scale(family: Family, network: MLP) -> Iterator[Callable[[float
             return max(_residual(affine, drawn, *pair) for pair in pairs)
 
         yield residual
-
-
-def _host() -> Any:
-    """The CPU: matrices are small, and an accelerator's compiler takes its time. None, for where
-    JAX computes anyway, if it was told to know of nothing but its accelerators."""
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:
-        return None
 
 
 def _points(family: Family, lam: np.ndarray, seed: int) -> Batch:

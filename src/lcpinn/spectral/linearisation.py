@@ -16,6 +16,7 @@ from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box, Face
 from lcpinn.family import Family
 from lcpinn.jet import Orders, expand
+from lcpinn.machine import host_device
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.elements import ElementAxis
@@ -42,8 +43,10 @@ class LinearisedTerms:
         self.family = family
         written = [term for term in family.all_terms.values() if term.name != "data"]
         self.terms = [*written, *imposed_conditions(family)]
+        self._host = host_device()
+        options = compiler_options(host=self._host is not None)
         self._slopes = jax.jit(
-            self._residual_and_slopes, static_argnums=(0, 1), compiler_options=compiler_options()
+            self._residual_and_slopes, static_argnums=(0, 1), compiler_options=options
         )
         self._components: dict[Term, int] = {}
 
@@ -221,7 +224,7 @@ class Linearisation:
         flat = np.moveaxis(series, 1, 0).reshape(num, -1)
         every = np.concatenate([flat, points, normals], axis=1)
         residuals, slopes, split = [], [], flat.shape[1]
-        with double():
+        with double(), jax.default_device(self.terms._host):
             for piece, count in pieces(every, CHUNK):
                 shape = (len(piece), len(orders), series.shape[2])
                 s = np.moveaxis(piece[:, :split].reshape(shape), 0, 1)
