@@ -113,7 +113,7 @@ def _begin(given: argparse.Namespace, origin: dict[str, Any], options: Sequence[
     for run in before["runs"]:
         if run.get("device", origin["device"]) != origin["device"]:
             sys.exit(f"{given.out} has runs of another machine ({run['device']})")
-        now = _asked(given)
+        now = _asked(given) | {"jobs": run["asked"]["jobs"]}  # every run says how many there were
         if run["asked"] != now:
             sys.exit(f"{given.out} has runs that were trained with {run['asked']}")
     return result | {"runs": before["runs"]}

@@ -63,6 +63,7 @@ ON_RIMS = 0.35  # the share of a boundary term's residual that may be left betwe
 COARSE = 2.0  # times both of these, for what is only compared with
 DISTANCE = 0.5  # of two corrections, beside the finer of them
 NEAR = 0.25  # the same, for what a residual that is not resolved will not change much
+MARCH = 20.0  # seconds of a march at the least, in a verdict
 TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
@@ -168,7 +169,7 @@ class Estimator:
             else:  # with one coordinate finer ones take a moment, too
                 correction = self._in_frame(at, FRAME_GROWTHS[dim] if fronts or dim == 1 else 1)
             if correction.estimate.reason and fronts and self._march is not None:
-                correction = self._marched(at)
+                correction = self._marched(at, max(seconds, MARCH) if bounds else np.inf)
             if correction.estimate.reason and bounds and attempts:
                 return self._bounded(at, correction, attempts)
             return correction
@@ -460,9 +461,10 @@ class Estimator:
             error, solution = (expansion.without_level(v, place, axes) for v in (error, solution))
         return expansion.relative(error, solution)
 
-    def _marched(self, at: Linearisation) -> Correction:
-        """Marches that leave less and less, until two of them agree."""
+    def _marched(self, at: Linearisation, seconds: float) -> Correction:
+        """Marches that leave less and less, until two of them agree; so many seconds each."""
         assert self._march is not None
+        self._march.limits = self._march.limits._replace(seconds=seconds)
         along = self._march.direction.along
         try:
             allowed, before = ALLOWED * self._march.scan(at), None

@@ -32,7 +32,9 @@ FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
+FEW_UNITS, FEW_ROWS, LONG = 40, 6000, 0.1  # of three coordinates: units, rows, a trust region
 COARSE = 3e-2  # tolerance of a look at three coordinates
+NODES = 13  # settings that a polynomial between them takes at the least
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 NARROWER = 0.7  # the same where moving frequencies are given
@@ -81,9 +83,10 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         centres = tuple((place,) for place in solved.centres())
         slopes = powers(family.parameters)
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
-    if _pays(family, solved, size):
+    share = MOST_SECONDS if seconds is None else min(SHARE_BETWEEN * seconds, MOST_SECONDS)
+    affordable = NODES * guess.spent <= share * len(solved.settings)
+    if affordable and _pays(family, solved, size):
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
-        share = MOST_SECONDS if seconds is None else min(SHARE_BETWEEN * seconds, MOST_SECONDS)
         known = _known(family, tolerance, share)
         table = size_of(family, smooth=True)
         carriers, sweeps = solved.moving_carriers(table.frequency_scale)
@@ -110,10 +113,20 @@ def _coarsely(family: Family, guess: Choice, seconds: float) -> Choice:
     began, middle = time.perf_counter(), spread_settings(family.parameters, 1)[0]
     try:
         known_solver(family, COARSE)(middle, seconds)
-        guess = replace(guess, size=size_of(family, smooth=True), activation="sine")
+        guess = replace(guess, size=_for_few_steps(size_of(family, smooth=True)), activation="sine")
     except LcpinnError:
         pass
     return replace(guess, spent=time.perf_counter() - began)
+
+
+def _for_few_steps(size: Size) -> Size:
+    """Where a step takes long, and so does compiling it: fewer rows and units, longer steps."""
+    return replace(
+        size,
+        widths=tuple(min(width, FEW_UNITS) for width in size.widths),
+        interior=min(size.interior, FEW_ROWS),
+        radius=LONG,
+    )
 
 
 def _pays(family: Family, solved: SolvedSettings, size: Size) -> bool:
