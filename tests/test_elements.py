@@ -141,6 +141,7 @@ def test_solutions_with_elements_and_without_are_put_into_one_basis():
 def test_a_network_has_kinks_where_it_is_told():
     family = Wall()
     network = fast(family).network
+    assert isinstance(network, MLP)
     assert network.kinks == pytest.approx((2 * PLACE - 1,))
     with double():
         problem = Problem(family, MLP(widths=(5,), kinks=network.kinks), np.float64)
@@ -157,4 +158,6 @@ def test_a_network_has_kinks_where_it_is_told():
 
 
 def test_no_family_without_jumps_gets_kinks():
-    assert fast(InteriorLayer()).network.kinks == ()
+    network = fast(InteriorLayer()).network
+    assert isinstance(network, MLP)
+    assert network.kinks == ()

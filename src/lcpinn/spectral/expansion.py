@@ -53,8 +53,9 @@ class Expansion:
     ):  # fmt: skip
         self.terms, self.family, self.parameters = terms, terms.family, parameters
         self.basis = terms.basis(sizes, parameters, integrated=integrated, breaks=breaks)
-        elements = isinstance(self.basis, TensorBasis) and self.basis.breaks
-        self.sizes = self.basis.shape if elements else tuple(sizes)
+        self.sizes = tuple(sizes)
+        if isinstance(self.basis, TensorBasis) and self.basis.breaks:
+            self.sizes = self.basis.shape  # all elements have as many functions
         self.on_box = uses_grids(self.family.domain)
         self._outflow_sides: list[tuple[str, float]] | None = None
 
