@@ -22,7 +22,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
-from lcpinn.spectral.least_squares import NotSolvable, Preconditioner, TooLarge
+from lcpinn.spectral.least_squares import MOST_DENSE, NotSolvable, Preconditioner, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import (
     Limits,
@@ -38,7 +38,7 @@ from lcpinn.spectral.windows import in_windows
 from lcpinn.threads import blas_threads
 
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
-MOST = {1: 2048, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
+MOST = {1: 16384, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
 MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.35}
@@ -253,6 +253,8 @@ class Solver:
         None where none is, or the time is up.
         """
         most = MOST[len(expansion.sizes)] if expansion.on_box else MOST_IN_FRAME
+        if len(expansion.sizes) == 1 and not self.family.is_linear():
+            most = MOST_DENSE  # slopes have series as long as the solution's
         for sizes in candidates:
             following = Expansion(self.terms, sizes, self.at.parameters)
             if following.basis.size * len(self.family.outputs) > most or self.late:
@@ -319,7 +321,7 @@ class Solver:
         except (NotConverged, NotFinite, NotSolvable):
             return None
         expansion = expansions[0]
-        while expansion.basis.size * len(self.family.outputs) <= MOST[1]:
+        while expansion.basis.size * len(self.family.outputs) <= MOST_DENSE:
             axis = expansion.basis.axes[0]
             times = axis.nodes()
             values = windows(times)
