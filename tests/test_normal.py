@@ -245,9 +245,9 @@ def test_seventy_functions_a_coordinate():
 
 
 def test_slopes_are_separated_by_as_few_products_as_they_have():
-    """y u_x is a product of functions of x and y: that they vary does not cost a sum over points."""
+    """Slopes 1 and y have the products 1, y and y², whatever the number of points."""
     with double():
         _, blocks, *_ = _written_out(Drifting(), PAGES[Drifting][0])
         factors = NormalMatrix([TensorRows(b) for b in blocks])._factors()[0, 0]
-    pairs_of_derivatives, faces = 4, 5
-    assert len(factors.first) <= 2 * pairs_of_derivatives + faces
+    inside, faces = 3 + 2 + 2 + 1, 5  # by whether both derivatives, one, or none are along y
+    assert len(factors.first) == inside + faces

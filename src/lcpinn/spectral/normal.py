@@ -26,7 +26,7 @@ from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
 JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
-SEPARATED = 1e-15  # the share of slopes' singular values that counts as none: it is rounding
+SEPARATED = 1e-14  # the share of slopes' singular values that counts as none: it is rounding
 DECOUPLED = 1e-10  # the share of a random function's image that counts as none: it is rounding
 MOST_WORK = 1.6e12  # the sum of the blocks' sizes cubed: 10 s of a core
 MOST_NUMBERS = 1.5e8  # of all blocks together
