@@ -178,9 +178,9 @@ def test_symmetries_of_a_page_divide_its_matrix(page):
         factorised = matrices.factorised
     whole, place = matrix.T @ matrix, np.cumsum(kept) - 1
     assert sum(len(index) for index, _ in factorised) == kept.sum()
-    for index, (factor, _) in factorised:
-        at, lower = place[index], np.tril(factor)
-        ours, theirs = lower @ lower.T, whole[np.ix_(at, at)]
+    for index, factor in factorised:
+        at, upper = place[index], np.triu(factor.upper) / factor.scale
+        ours, theirs = upper.T @ upper, whole[np.ix_(at, at)]
         seen = np.diag(theirs) > 0  # of a function that no row sees nothing is asked
         ours, theirs = ours[np.ix_(seen, seen)], theirs[np.ix_(seen, seen)]
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * np.abs(whole).max())
@@ -242,3 +242,12 @@ def test_seventy_functions_a_coordinate():
     x, y = np.random.default_rng(0).random((2, 500))
     assert solved(x=x, y=y) == pytest.approx(np.cos(80 * (x + y)), abs=1e-8)
     assert min(solved.resolution.values()) > 60
+
+
+def test_slopes_are_separated_by_as_few_products_as_they_have():
+    """Slopes 1 and y have the products 1, y and y², whatever the number of points."""
+    with double():
+        _, blocks, *_ = _written_out(Drifting(), PAGES[Drifting][0])
+        factors = NormalMatrix([TensorRows(b) for b in blocks])._factors()[0, 0]
+    inside, faces = 3 + 2 + 2 + 1, 5  # by whether both derivatives, one, or none are along y
+    assert len(factors.first) == inside + faces

@@ -19,6 +19,7 @@ from lcpinn.jet import MultiIndex, Orders, factorial
 from lcpinn.quadrature import tensor
 from lcpinn.spectral.basis import CHUNK, TensorBasis
 from lcpinn.spectral.frame import Basis, some_of
+from lcpinn.spectral.transforms import transforms, values_of
 from lcpinn.term import Term
 
 KEPT = 1 << 25  # numbers in a table that is kept for the next step
@@ -58,10 +59,8 @@ class TensorGrid:
             np.ones(1) if i in fixed else axis.row_weights(highest[i])
             for i, axis in enumerate(axes)
         ]
-        self._tables = [
-            [axis.values(x, order) for order in range(most + 1)]
-            for axis, x, most in zip(axes, nodes, highest, strict=True)
-        ]
+        self._nodes = nodes
+        self._tables: dict[tuple[int, int], np.ndarray] = {}  # by axis and order, once asked for
 
     def tables(self, index: MultiIndex) -> list[np.ndarray]:
         """For each axis (points, functions); their product is a Taylor coefficient."""
@@ -70,15 +69,27 @@ class TensorGrid:
 
     def derivatives(self, index: MultiIndex) -> list[np.ndarray]:
         """For each axis (points, functions), the derivatives themselves."""
-        return [table[order] for table, order in zip(self._tables, index, strict=True)]
+        for key in enumerate(index):
+            if key not in self._tables:
+                axis, order = key
+                self._tables[key] = self.basis.axes[axis].values(self._nodes[axis], order)
+        return [self._tables[key] for key in enumerate(index)]
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
+        if self._transforms:
+            return values_of(coefficients.T, self.counts[0])[None]
         parts = [
             np.stack([apply_axes(self.tables(index), one) for one in coefficients], axis=-1)
             for index in self.orders.indices
         ]
         return np.stack(parts)
+
+    @property
+    def _transforms(self) -> bool:
+        """Whether all that is asked for is values along one axis: a table might be too large."""
+        one = len(self.basis.axes) == 1 and self.counts[0] > 1 and len(self.orders) == 1
+        return one and transforms(self.basis.axes[0])
 
     def matrix(self, slopes: np.ndarray) -> np.ndarray:
         """The linearised term of every function: (n c, outputs functions)."""

@@ -18,6 +18,7 @@ import scipy
 from lcpinn.spectral.collocation import Collocation, LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.normal import NormalMatrix, NotSolvable, TensorRows, TooLarge
 from lcpinn.spectral.regularisation import iterated_tikhonov
+from lcpinn.spectral.ultraspherical import banded_solution
 
 __all__ = [
     "LeastSquares",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 DENSE = 300  # functions in two coordinates or three, above which the matrix is not written out
+FEW, MOST_DENSE = 64, 2048  # in one coordinate: it is written out at once, and it never is
 FRAME = 1e-13  # singular directions of a frame, which is redundant, below which none is used
 LARGE = 700  # functions of a frame, above which a factorisation with pivoting takes too long
 PIVOTED = 400  # columns, above which the factorisation is one without pivoting
@@ -84,9 +86,27 @@ def solve(
     ):
         return iterative(blocks, accuracy, preconditioner)
     if all(isinstance(grid, TensorGrid) for grid in grids):
-        return least_squares(*weighted(blocks)) if _integrated(grids[0]) else dense(blocks)
+        if _integrated(grids[0]):
+            return least_squares(*weighted(blocks))
+        return _along_one_axis(blocks) if len(grids[0].points[0]) == 1 else dense(blocks)
     large = all(len(g.points[0]) > 2 for g in grids) and _num_columns(blocks[0]) > LARGE
     return regularised(blocks) if large and accuracy >= ACCURATE else dense(blocks, FRAME)
+
+
+def _along_one_axis(blocks: Sequence[LinearisedRows]) -> LeastSquares:
+    """Many functions of an ordinary equation as a banded matrix, where there is one."""
+    num = blocks[0].slopes.shape[3] * _grid(blocks[0]).basis.size
+    if num > FEW and (solution := banded_solution(blocks)) is not None:
+        initial = _norms([block.residual for block in blocks])
+        return LeastSquares(solution, np.zeros(len(blocks)), initial)  # as many rows as unknowns
+    if num > MOST_DENSE:
+        raise TooLarge
+    return dense(blocks)
+
+
+def _grid(block: LinearisedRows) -> TensorGrid:
+    assert isinstance(block.collocation, TensorGrid)
+    return block.collocation
 
 
 def _integrated(grid: Collocation) -> bool:

@@ -1,35 +1,36 @@
 """Rows on tensor grids, never written out, and their normal matrix in blocks that decouple.
 
-The normal matrix of rows on a tensor grid is a sum of Kronecker products where slopes do not depend
-on the place; where they do it is contracted axis by axis (sum factorisation). Two things keep it
-small. Of three coordinates and more only the functions within a ball of Euclidean degree are
-unknowns, which resolve as much as all of them (Trefethen 2017). And what a page's symmetries keep
-apart is factorised apart: even and odd functions of a coordinate with even derivatives alone and
-the same conditions at both ends, waves of different numbers along a circle. Which functions are
-coupled is found by applying the rows to random ones: a coupling that is overlooked would cost
-iterations, and not change what they find.
+The normal matrix of rows on a tensor grid is a sum of Kronecker products: one, where slopes do not
+depend on the place; where they do, as many as separate one axis from the others, which are
+contracted one by one (sum factorisation). Two things keep it small. Of three coordinates and more
+only the functions within a ball of Euclidean degree are unknowns, which resolve as much as all of
+them (Trefethen 2017). And what a page's symmetries keep apart is factorised apart: even and odd
+functions of a coordinate with even derivatives alone and the same conditions at both ends, waves of
+different numbers along a circle. Which functions are coupled is found by applying the rows to
+random ones: a coupling that is overlooked would cost iterations, and not change what they find.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import cached_property, reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from lcpinn.jet import factorial
+from lcpinn.jet import MultiIndex, factorial
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.collocation import LinearisedRows, TensorGrid, apply_axes
 
 JITTERS = (1e-14, 1e-12, 1e-10)  # of the diagonal, the first that will do
-ROUNDING = 1e-15  # relative variation of slopes over the points, below which they are constant
+SEPARATED = 1e-14  # the share of slopes' singular values that counts as none: it is rounding
 DECOUPLED = 1e-10  # the share of a random function's image that counts as none: it is rounding
 MOST_WORK = 1.6e12  # the sum of the blocks' sizes cubed: 10 s of a core
 MOST_NUMBERS = 1.5e8  # of all blocks together
-ELEMENTS = 1 << 23  # of a block, that are contracted at once
+ELEMENTS = 1 << 21  # of a block, that are contracted at once
 
 
 class NotSolvable(Exception):
@@ -65,13 +66,6 @@ class TensorRows:
         pairs = zip(self.grid.row_weights, tables, strict=True)
         return float(np.prod([mass @ np.sum(table**2, axis=1) for mass, table in pairs]))
 
-    @cached_property
-    def constant(self) -> bool:
-        """Whether the slopes are the same at all points."""
-        slopes = self.block.slopes
-        varying = np.ptp(slopes, axis=0) > ROUNDING * np.max(np.abs(slopes), axis=0, initial=0.0)
-        return not varying.any()
-
     def apply(self, coefficients: np.ndarray) -> np.ndarray:
         """The weighted rows (n, c) of an expansion, which is flat."""
         slopes, total = self.block.slopes, np.zeros(self.block.residual.shape)
@@ -103,11 +97,34 @@ class Factors(NamedTuple):
     first: np.ndarray
     others: np.ndarray
 
-    def of_rows(self, group: Group) -> Factors:
-        """With the rows of a group's functions alone, as they are along the other axes."""
-        if len(group.others) == self.others.shape[1]:
-            return self
-        return self._replace(others=self.others[:, group.others])
+    def of(self, columns: np.ndarray, rows: np.ndarray | None = None) -> Factors:
+        """What concerns some of the second output's other functions, and some of the first's."""
+        others = self.others
+        if rows is not None and len(rows) < others.shape[1]:
+            others = others.take(rows, 1)
+        if len(columns) < others.shape[2]:
+            others = others.take(columns, 2)
+        return Factors(self.first, others)
+
+
+class Pair(NamedTuple):
+    """Two derivatives, and the product of what a term has of them at its points, (n,)."""
+
+    one: MultiIndex
+    other: MultiIndex
+    products: np.ndarray
+
+
+class Cholesky(NamedTuple):
+    """RᵀR = D A D with a diagonal of ones, slightly shifted."""
+
+    upper: np.ndarray
+    scale: np.ndarray  # the diagonal of D
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """A⁻¹ of it."""
+        right = self.scale * gradient
+        return self.scale * scipy.linalg.cho_solve((self.upper, False), right, check_finite=False)
 
 
 class NormalMatrix:
@@ -126,20 +143,21 @@ class NormalMatrix:
         return float(np.sum(self._sizes**3) / np.sum(self._sizes) ** 3)
 
     @cached_property
-    def factorised(self) -> list[tuple[np.ndarray, Any]]:
+    def factorised(self) -> list[tuple[np.ndarray, Cholesky]]:
         """For every block its place among flat coefficients, and Cholesky's factor."""
         if np.sum(self._sizes**3) > MOST_WORK or np.sum(self._sizes**2) > MOST_NUMBERS:
             raise TooLarge
         factors = self._factors()
         return [
-            (self._flat(block), factorised(self._matrix(block, factors))) for block in self.blocks
+            (self._flat(block), factorised(partial(self._matrix, block, factors)))
+            for block in self.blocks
         ]
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """(AᵀA)⁻¹ of flat coefficients; functions that are no unknowns stay zero."""
         solution = np.zeros_like(gradient)
         for index, factor in self.factorised:
-            solution[index] = scipy.linalg.cho_solve(factor, gradient[index], check_finite=False)
+            solution[index] = factor.solve(gradient[index])
         return solution
 
     # -- Which functions are coupled -------------------------------------------------------------
@@ -189,70 +207,92 @@ class NormalMatrix:
 
     # -- The matrix of a block -------------------------------------------------------------------
 
-    def _factors(self) -> dict[tuple[int, int], list[Factors]]:
-        """For two outputs, the second not behind the first, what their functions' products sum to.
-
-        Terms whose derivatives along the axis apart are the same have that factor in common.
-        """
+    def _factors(self) -> dict[tuple[int, int], Factors]:
+        """For two outputs, the second not behind the first, what products of theirs sum to."""
         sums: dict[tuple[int, int], list[Factors]] = defaultdict(list)
         for rows in self.rows:
-            slopes, indices = rows.block.slopes, rows.grid.orders.indices
-            grouped: dict[tuple[int, int, int, int], Any] = {}
-            for s in rows.tables:
-                for t in rows.tables:
-                    products = np.einsum("nco,ncp->opn", slopes[:, :, s], slopes[:, :, t])
-                    for o, p in np.argwhere(np.any(products, axis=2)):
-                        if p <= o:
-                            key = (o, p, indices[s][self.along], indices[t][self.along])
-                            first, others = self._pair(rows, products[o, p], s, t)
-                            before = grouped.get(key)
-                            grouped[key] = (first, others if before is None else before[1] + others)
-            for (o, p, *_), (first, others) in grouped.items():
-                sums[o, p].append(Factors(first, others))
-        return sums
+            for (o, p), pairs in self._pairs(rows):
+                sums[o, p].append(self._separated(rows, pairs))
+        return {
+            key: Factors(
+                np.concatenate([f.first for f in several]),
+                np.concatenate([f.others for f in several]),
+            )
+            for key, several in sums.items()
+        }
 
-    def _pair(
-        self, rows: TensorRows, products: np.ndarray, s: int, t: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of two derivatives whose slopes' products at the points are given."""
-        grid, pair = rows.grid, [rows.grid.orders.indices[i] for i in (s, t)]
-        share = rows.scale / (factorial(pair[0]) * factorial(pair[1]))
-        left, right = (grid.derivatives(index) for index in pair)
-        parts = list(zip(left, right, grid.row_weights, strict=True))
-        apart = parts.pop(self.along)
-        if rows.constant:
-            first, *others = (a.T @ (w[:, None] * b) for a, b, w in (apart, *parts))
-            return first[None], share * products[0] * reduce(np.kron, others, np.ones((1, 1)))[None]
-        a, b, w = apart
-        value = share * np.moveaxis(products.reshape(grid.counts), self.along, 0)
-        for i, (c, d, v) in enumerate(parts):  # (points apart, pairs, ..., points behind)
+    def _pairs(self, rows: TensorRows) -> Iterator[tuple[tuple[int, int], list[Pair]]]:
+        """Two outputs with pairs of their derivatives; those along the axis apart are the same."""
+        slopes, indices = rows.block.slopes, rows.grid.orders.indices
+        grouped: dict[tuple[int, int, int, int], list[Pair]] = defaultdict(list)
+        for s in rows.tables:
+            for t in rows.tables:
+                products = np.einsum("nco,ncp->opn", slopes[:, :, s], slopes[:, :, t])
+                for o, p in np.argwhere(np.any(products, axis=2)):
+                    if p <= o:
+                        key = (int(o), int(p), indices[s][self.along], indices[t][self.along])
+                        grouped[key].append(Pair(indices[s], indices[t], products[o, p]))
+        for (o, p, *_), pairs in grouped.items():
+            yield (o, p), pairs
+
+    def _separated(self, rows: TensorRows, pairs: Sequence[Pair]) -> Factors:
+        """Sums of products of a factor along the axis apart and one along all others.
+
+        As many as it takes to separate the slopes' products over the points: one, where they are
+        constant.
+        """
+        grid = rows.grid
+        values = [np.moveaxis(p.products.reshape(grid.counts), self.along, 0) for p in pairs]
+        sizes = [float(np.linalg.norm(value)) for value in values]  # small ones count as much
+        flat = [v.reshape(len(v), -1) / size for v, size in zip(values, sizes, strict=True)]
+        left = _left_factor(np.concatenate(flat, axis=1), SEPARATED)
+        a, b = (grid.derivatives(index)[self.along] for index in pairs[0][:2])
+        weighted = grid.row_weights[self.along][:, None] * left
+        first = np.stack([a.T @ (w[:, None] * b) for w in weighted.T])
+        others = sum(
+            self._along_others(grid, pair, rows.scale * np.tensordot(left, value, (0, 0)))
+            for pair, value in zip(pairs, values, strict=True)
+        )
+        assert isinstance(others, np.ndarray)
+        num, ones = math.isqrt(others[0].size), range(1, others.ndim, 2)  # and the second of pairs
+        return Factors(
+            first, others.transpose(0, *ones, *(i + 1 for i in ones)).reshape(-1, num, num)
+        )
+
+    def _along_others(self, grid: TensorGrid, pair: Pair, value: np.ndarray) -> np.ndarray:
+        """Products of two derivatives' functions along all axes but one, (r, m, m, n, n, ...).
+
+        They are summed over the points, for each of some values (r, ...) there.
+        """
+        parts = list(zip(*map(grid.derivatives, pair[:2]), grid.row_weights, strict=True))
+        del parts[self.along]
+        for i, (c, d, v) in enumerate(parts):  # (r, pairs, ..., points behind)
             pairs = (v[:, None, None] * c[:, :, None] * d[:, None, :]).reshape(len(c), -1)
             value = np.moveaxis(np.tensordot(value, pairs, (1 + i, 0)), -1, 1 + i)
         sizes = [c.shape[1] for c, _, _ in parts]
         value = value.reshape(len(value), *(n for n in sizes for _ in (0, 1)))
-        order = [1 + 2 * i for i in range(len(sizes))] + [2 + 2 * i for i in range(len(sizes))]
-        num = int(np.prod(sizes))
-        others = value.transpose(0, *order).reshape(len(value), num, num)
-        return w[:, None, None] * a[:, :, None] * b[:, None, :], others
+        return value / (factorial(pair.one) * factorial(pair.other))
 
     def _matrix(
-        self, block: Sequence[tuple[int, int, np.ndarray]],
-        factors: dict[tuple[int, int], list[Factors]],
-    ) -> np.ndarray:  # fmt: skip
-        """A block, complete between functions of one output, and below the diagonal."""
-        groups = _grouped(block)
+        self, block: Sequence[tuple[int, int, np.ndarray]], factors: dict[tuple[int, int], Factors]
+    ) -> np.ndarray:
+        """A block, what is on and below its diagonal."""
+        groups, factors = _within(_grouped(block), factors)
         num = sum(len(index) for _, _, index in block)
-        matrix = np.zeros((num, num), order="F")
-        for i, mine in enumerate(groups):
-            rows = {p: [f.of_rows(mine) for f in factors[mine.output, p]] for p in self._outputs}
-            for other in groups[: i + 1]:
+        matrix = np.zeros((num, num))
+        for i, other in enumerate(groups):
+            known: dict[int, Factors] = {}  # by the other output
+            for mine in groups[i:]:
+                if (mine.output, other.output) not in factors:
+                    continue  # no row has both outputs
+                if mine.output not in known:
+                    known[mine.output] = factors[mine.output, other.output].of(other.others)
                 for part in mine.parts(other):
-                    total = sum(_contracted(f, part, other) for f in rows[other.output])
-                    if isinstance(total, int):
-                        continue  # no row has both outputs
-                    matrix[np.ix_(part.places, other.places)] = total
-                    if mine.output == other.output:
-                        matrix[np.ix_(other.places, part.places)] = total.T
+                    beside = other.before(part) if mine is other else other
+                    product = _contracted(known[mine.output], part, beside)
+                    _put(matrix, part, beside, product)
+                    if other.places[-1] > mine.places[0] and mine is not other:  # interleaved
+                        _put(matrix, beside, part, product.transpose(1, 0, 3, 2))
         return matrix
 
     def _flat(self, block: Sequence[tuple[int, int, np.ndarray]]) -> np.ndarray:
@@ -273,6 +313,11 @@ class Group(NamedTuple):
     apart: np.ndarray
     others: np.ndarray
     places: np.ndarray
+
+    def before(self, part: Group) -> Group:
+        """What is not behind the last functions of a part of it."""
+        num = int(np.searchsorted(self.places, part.places[-1], "right")) // len(self.others)
+        return self._replace(apart=self.apart[:num], places=self.places[: num * len(self.others)])
 
     def parts(self, beside: Group) -> Iterator[Group]:
         """In as many pieces as it takes for their products with others to fit into memory."""
@@ -300,15 +345,51 @@ def _grouped(block: Sequence[tuple[int, int, np.ndarray]]) -> list[Group]:
     ]
 
 
+def _within(
+    groups: Sequence[Group], factors: dict[tuple[int, int], Factors]
+) -> tuple[list[Group], dict[tuple[int, int], Factors]]:
+    """Groups and factors with those of the other axes' functions alone that a block has."""
+    used = {
+        o: np.unique(np.concatenate([g.others for g in groups if g.output == o]))
+        for o in {group.output for group in groups}
+    }
+    groups = [g._replace(others=np.searchsorted(used[g.output], g.others)) for g in groups]
+    return groups, {
+        (o, p): both.of(used[p], used[o])
+        for (o, p), both in factors.items() if o in used and p in used
+    }  # fmt: skip
+
+
 def _contracted(factors: Factors, rows: Group, columns: Group) -> np.ndarray:
-    """Σ over r of first[r, j, k] others[r, m, n], as a matrix (j and m, k and n): of factors that
-    have the rows of that group."""
+    """Σ over r of first[r, j, k] others[r, m, n], as (j, k, m, n)."""
     first = factors.first[:, rows.apart[:, None], columns.apart]
     others = factors.others
-    if len(columns.others) < others.shape[2]:
-        others = others[:, :, columns.others]
-    product = np.tensordot(first, others, (0, 0)).transpose(0, 2, 1, 3)
-    return product.reshape(len(rows.places), len(columns.places))
+    if len(rows.others) < others.shape[1]:
+        others = others.take(rows.others, 1)
+    return np.tensordot(first, others, (0, 0))
+
+
+def _put(matrix: np.ndarray, rows: Group, columns: Group, product: np.ndarray) -> None:
+    """(j, k, m, n) into the rows (j and m) and columns (k and n) of a matrix."""
+    product = product.transpose(0, 2, 1, 3)
+    spans = [_span(group.places) for group in (rows, columns)]
+    if all(isinstance(span, slice) for span in spans):
+        matrix[tuple(spans)].reshape(product.shape)[...] = product  # a view: nothing is copied
+    else:
+        places = np.ix_(rows.places, columns.places)
+        matrix[places] = product.reshape(len(rows.places), len(columns.places))
+
+
+def _span(places: np.ndarray) -> slice | np.ndarray:
+    contiguous = places[-1] - places[0] == len(places) - 1
+    return slice(int(places[0]), int(places[-1]) + 1) if contiguous else places
+
+
+def _left_factor(values: np.ndarray, cut: float) -> np.ndarray:
+    """An orthonormal basis of the columns of values (n, m), but for a share of them."""
+    triangle: Any = values.T if len(values) > values.shape[1] else np.linalg.qr(values.T, mode="r")
+    left, singular, _ = np.linalg.svd(triangle.T, full_matrices=False)
+    return left[:, singular > cut * singular[0]]
 
 
 def _classes(axis: Axis) -> np.ndarray:
@@ -317,21 +398,24 @@ def _classes(axis: Axis) -> np.ndarray:
     return (k + 1) // 2 if axis.periodic else k % 2
 
 
-def factorised(normal: np.ndarray) -> tuple[np.ndarray, bool]:
+def factorised(matrix: Callable[[], np.ndarray]) -> Cholesky:
     """Cholesky's factor of a matrix that is singular to rounding where a level is free.
 
-    Of a function that no row sees, which then has an empty column, nothing is asked.
+    It is made anew for every attempt, and there is rarely a second: a copy would take twice the
+    memory. Of a function that no row sees, which then has an empty column, nothing is asked.
     """
-    diagonal = np.diag(normal).copy()
-    diagonal[diagonal <= 0] = 1.0
     for jitter in JITTERS:
-        shifted = normal.copy(order="F")
-        shifted[np.diag_indices_from(shifted)] = (1 + jitter) * diagonal
+        below = matrix()
+        diagonal = np.diag(below)
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1))
+        below *= scale
+        below *= scale[:, None]
+        np.fill_diagonal(below, 1 + jitter)
         try:
-            factor, lower = scipy.linalg.cho_factor(
-                shifted, lower=True, overwrite_a=True, check_finite=False
+            upper, _ = scipy.linalg.cho_factor(
+                below.T, lower=False, overwrite_a=True, check_finite=False
             )
-            return factor, bool(lower)
         except np.linalg.LinAlgError:
             continue
+        return Cholesky(upper, scale)
     raise NotSolvable

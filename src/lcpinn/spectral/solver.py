@@ -22,7 +22,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
-from lcpinn.spectral.least_squares import NotSolvable, Preconditioner, TooLarge
+from lcpinn.spectral.least_squares import MOST_DENSE, NotSolvable, Preconditioner, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
 from lcpinn.spectral.march import (
     Limits,
@@ -39,7 +39,7 @@ from lcpinn.spectral.windows import in_windows
 from lcpinn.threads import blas_threads
 
 FIRST = {1: 24, 2: 12, 3: 8}  # functions a coordinate to begin with
-MOST = {1: 2048, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
+MOST = {1: 16384, 2: 12500, 3: 70000}  # functions of all outputs, symmetries permitting
 FEW_ALONG = 400  # in one coordinate, before elements are tried
 MOST_UNSOLVED = {1: 400, 2: 1000, 3: 1800}  # with which Newton's method is begun
 MOST_IN_FRAME = 2400  # of a region that is no box, where the matrix is written out
@@ -166,7 +166,7 @@ class Solver:
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
         self.preconditioner = Preconditioner()
-        self.most = MOST[family.domain.dim]  # functions of all outputs
+        self.most = self._most_functions()
         # An ordinary equation with initial conditions is solved window by window.
         self.stepping = initial_coordinate(self.terms) if family.domain.dim == 1 else None
         if direction is not None and not known.levels:
@@ -215,6 +215,12 @@ class Solver:
         except (NotFinite, NotSolvable) as name:
             return None, f"the term {str(name)!r} is not finite" if str(name) else "singular"
 
+    def _most_functions(self) -> int:
+        """Of all outputs. Of an equation that is not linear slopes have series as long as the
+        solution's, so that matrices of one coordinate are not banded."""
+        dense = self.family.domain.dim == 1 and not self.family.is_linear()
+        return MOST_DENSE if dense else MOST[self.family.domain.dim]
+
     def _along_a_line(self, near: Resolved | None) -> tuple[Resolved | None, str]:
         """In one coordinate: a few hundred functions resolve what is smooth, and elements that are
         halved what has a thin layer. Where neither does, as many functions as can be had."""
@@ -223,7 +229,7 @@ class Solver:
             resolved, _ = self._expanded(near)
         except (NotConverged, NotSolvable):
             resolved = None
-        self.most = MOST[1]
+        self.most = self._most_functions()
         if resolved is not None and resolved.error <= self.tolerance:
             return resolved, ""
         halved = None if self.late else self._in_elements(resolved)
@@ -350,7 +356,7 @@ class Solver:
         except (NotConverged, NotFinite, NotSolvable):
             return None
         expansion = expansions[0]
-        while expansion.basis.size * len(self.family.outputs) <= MOST[1]:
+        while expansion.basis.size * len(self.family.outputs) <= MOST_DENSE:
             axis = expansion.basis.axes[0]
             times = axis.nodes()
             values = windows(times)
