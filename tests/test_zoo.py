@@ -16,11 +16,12 @@ from scipy.special import ellipj
 from toy import of_kind
 
 import lcpinn as lc
-from benchmarks.zoo import CLASSES, ZOO, __main__, classes_of, summary, training
+from benchmarks.zoo import CLASSES, ZOO, __main__, classes_of, page, summary, training
 from benchmarks.zoo.picture import draw
 from benchmarks.zoo.smooth import Duffing
 from benchmarks.zoo.stiff import DISSOCIATION, MICHAELIS, Enzyme
 from benchmarks.zoo.training import without_own_solutions
+from lcpinn.files import read_json
 from lcpinn.cli.support.battery import check
 from lcpinn.family import HELP
 from lcpinn.jet import expand
@@ -357,3 +358,8 @@ def test_without_own_solutions_residual_rows_are_alone():
     taught = replace(protocol, phases=(replace(restarts, phase=OwnSolutions(restarts.phase)),))
     assert without_own_solutions(taught) == protocol
     assert without_own_solutions(protocol) == protocol
+
+
+def test_the_table_of_the_page_is_that_of_the_results():
+    text = page.PAGE.read_text().partition(page.BEGIN)[2].partition(page.END)[0]
+    assert text.strip() == page.render([read_json(file) for file in page.FILES])

@@ -4,12 +4,14 @@
                              [--seconds 120] [--tolerance 1e-6] [--jobs 8] [--resume]
                              [--without-own-solutions]
                              [--out results/zoo-cpu.json]
+    python -m benchmarks.zoo --table
 
 Of every run: the worst and the mean relative error over many lambda, seconds and steps, why it
 stopped, and its verdict, if it gives one, with whether that is wrong: it says solved while the
 error is above three times what it says. `--jobs 8` trains eight at once, each on two cores of its
 own; compare times only with runs of the same number. Every finished run is written at once;
 `--resume` goes on where a file ends. With `--out` a picture of all families is drawn beside it.
+`--table` writes the table of docs/zoo.md out of results/zoo-cpu.json and results/zoo-h200.json.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import WIDTH, among, as_they_end, core_slots, stamp_in_fresh_process
-from benchmarks.zoo import CLASSES, ZOO
+from benchmarks.zoo import CLASSES, ZOO, page
 from benchmarks.zoo.picture import draw
 from benchmarks.zoo.summary import TARGETS, against_targets, summarise, table, wrong
 from benchmarks.zoo.training import Asked, Run
@@ -34,6 +36,9 @@ Result = dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = _parse(arguments)
+    if given.table:
+        page.write()
+        return
     slots = core_slots(given.jobs)
     origin = stamp_in_fresh_process(given.seeds, slots[0])
     targets = given.targets or ("cpu" if origin["platform"] == "cpu" else "h200")
@@ -78,6 +83,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help=f"at once, {WIDTH} cores each")
     parser.add_argument("--targets", choices=TARGETS, help="after the device by default")
     parser.add_argument("--out", type=Path, help="write runs and a picture here")
+    parser.add_argument("--table", action="store_true", help="that of docs/zoo.md, and no training")
     parser.add_argument("--resume", action="store_true", help="keep the runs that are there")
     given = parser.parse_args(arguments)
     if given.resume and given.out is None:
