@@ -21,9 +21,9 @@ from benchmarks.zoo.picture import draw
 from benchmarks.zoo.smooth import Duffing
 from benchmarks.zoo.stiff import DISSOCIATION, MICHAELIS, Enzyme
 from benchmarks.zoo.training import without_own_solutions
-from lcpinn.files import read_json
 from lcpinn.cli.support.battery import check
 from lcpinn.family import HELP
+from lcpinn.files import read_json
 from lcpinn.jet import expand
 from lcpinn.optimiser import OwnSolutions, Restarts
 from lcpinn.quadrature import tensor, unit_sobol
