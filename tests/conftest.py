@@ -1,5 +1,6 @@
 """Settings for the whole test session, and a small trained model that several tests share."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -68,6 +69,10 @@ if directory := enable_cache():
 def pytest_collection_modifyitems(items):
     rank = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what was imported stays: it need not be gone through again and again
 
 
 @pytest.fixture

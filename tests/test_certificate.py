@@ -150,6 +150,7 @@ def test_a_small_residual_with_a_wrong_solution_is_seen():
     assert estimate.error > 0.3
 
 
+@pytest.mark.slow
 def test_a_resonance_is_seen():
     """The same residual means a larger error where the operator is nearly singular."""
     family = FAMILIES["helmholtz-1d"]()

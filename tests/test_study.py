@@ -29,7 +29,7 @@ from lcpinn.files import read_arrays
 from lcpinn.network import Concat, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform
-from lcpinn.protocol import example
+from lcpinn.protocol import outline
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
@@ -399,7 +399,7 @@ PAIRS = [*APPLICABLE, *(("lc-pinn", family) for family in FAMILIES)]
 def test_shrunk_protocols_keep_their_parts(protocol, family):
     """That each of them trains is in test_protocol.py."""
     made = built(family)
-    whole = example(protocol, made)
+    whole = outline(protocol, made)
     small = shrunk(whole)
     assert [type(p) for p in small.phases] == [type(p) for p in whole.phases]
     assert [type(p.innermost) for p in small.phases] == [type(p.innermost) for p in whole.phases]
