@@ -15,11 +15,12 @@ MIN_SECONDS = 0.02
 # Files that take half a minute or so with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
 LONGEST = (
-    "protocol", "zoo", "frame", "retrain", "fast", "solver", "certificate", "gauss_newton",
-    "docs", "cli", "inverse", "reference", "on_shapes", "train", "benchmarks", "own_solutions",
-    "operator_networks", "pinnacle", "explorer", "optimiser", "check", "plot", "interpolant",
-    "study", "determinacy", "jet", "network", "chaos", "verdict", "export", "browser", "frontier",
-    "cluster", "holes", "devices", "wheel",
+    "protocol", "frame", "zoo", "cli", "retrain", "fast", "inverse", "devices", "certificate",
+    "benchmarks", "docs", "train", "chaos", "on_shapes", "optimiser", "gauss_newton",
+    "training_on_shapes", "frontier", "check", "browser", "solver", "study", "reference", "plot",
+    "operator_networks", "verdict", "sweep", "pinnacle", "interpolated", "weighting", "units",
+    "explorer", "interpolant", "cluster", "own_solutions", "export", "readme", "determinacy", "jet",
+    "network", "holes", "wheel",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.

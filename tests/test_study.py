@@ -585,10 +585,10 @@ SETTINGS = [Run("helmholtz-1d", "relobralo", 0, {"k": k}, "smoke", "no-lbfgs") f
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """Two seeds, then two settings, each trained by itself and measured."""
+    """Two seeds, two settings and a run of the paper, each trained by itself and measured."""
     home = tmp_path_factory.mktemp("alone")
     store = Store(home / "work", home / "results")
-    execute([*PAIR, *SETTINGS], store, batch=False)
+    execute([*PAIR, *SETTINGS, RUN], store, batch=False)
     return store
 
 
@@ -606,13 +606,14 @@ def bits(store, run):
 
 @pytest.mark.slow
 def test_a_run_ends_as_a_record(alone):
-    for run in (*PAIR, *SETTINGS):
+    for run in (*PAIR, *SETTINGS, RUN):
         found = alone.record(run)
         assert Run.from_json(found["run"]) == run
         assert found["error"]["mean"] > 0
         assert found["seconds"]["total"] > 0
         assert found["at_once"] == 1
     assert bits(alone, PAIR[0]) != bits(alone, PAIR[1])
+    assert {"shots", "slices", "field"} <= set(alone.record(RUN)["measures"])
 
 
 @pytest.mark.slow
