@@ -12,8 +12,8 @@ def settle() -> None:
     import jax
 
     # Tracing makes and drops objects by the million, hardly any in cycles: looking for those every
-    # few hundred takes a sixth of the time, and a twentieth every few ten thousand.
-    gc.set_threshold(300_000, 20, 100)
+    # few hundred takes a sixth of the time.
+    gc.set_threshold(50_000, 20, 100)
     # JAX notes the stack, which is deep below a test, for every operation that is traced, and
     # writes some of it into what is compiled: a tenth of the time of either.
     jax.config.update("jax_traceback_in_locations_limit", 0)

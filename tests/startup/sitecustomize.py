@@ -2,4 +2,4 @@
 
 import gc
 
-gc.set_threshold(300_000, 20, 100)
+gc.set_threshold(50_000, 20, 100)
