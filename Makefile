@@ -1,6 +1,11 @@
 PYTHON ?= python3
 # There is a worker for every core: a second thread of BLAS would wait for one by spinning.
-PYTEST = OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BYTECODE) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Where Python is told to keep no bytecode, as in many containers, each of the processes that tests
+# start would spend seconds on compiling JAX and the rest anew.
+ifdef PYTHONDONTWRITEBYTECODE
+BYTECODE = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.cache/python
+endif
 TYPES = .venv/bin/basedpyright --pythonpath .venv/bin/python
 BROWSER = { command -v chromium && command -v chromedriver; } >/dev/null
 

@@ -1,16 +1,13 @@
 """Settings for the whole test session, and a small trained model that several tests share."""
 
-import functools
 import gc
-import itertools
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import jaxlib.version
 import pytest
 import shapes
+import tracing
 from hypothesis import settings
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -18,11 +15,12 @@ MIN_SECONDS = 0.02
 # Files that take half a minute or so with an empty cache: these first, so that workers, which get
 # a whole file at a time, end together.
 LONGEST = (
-    "protocol", "zoo", "frame", "retrain", "fast", "solver", "certificate", "gauss_newton",
-    "docs", "cli", "inverse", "reference", "on_shapes", "train", "benchmarks", "own_solutions",
-    "operator_networks", "pinnacle", "explorer", "optimiser", "check", "plot", "interpolant",
-    "study", "determinacy", "jet", "network", "chaos", "verdict", "export", "browser", "frontier",
-    "cluster", "holes", "devices", "wheel",
+    "protocol", "frame", "zoo", "cli", "retrain", "fast", "inverse", "devices", "certificate",
+    "benchmarks", "docs", "train", "chaos", "on_shapes", "optimiser", "gauss_newton",
+    "training_on_shapes", "frontier", "check", "browser", "solver", "study", "reference", "plot",
+    "operator_networks", "verdict", "sweep", "pinnacle", "interpolated", "weighting", "units",
+    "explorer", "interpolant", "cluster", "own_solutions", "export", "readme", "determinacy", "jet",
+    "network", "holes", "wheel",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
@@ -33,6 +31,11 @@ os.environ["MPLBACKEND"] = "Agg"
 # optimises little, in the processes that tests start as well. Tests that take many steps with one
 # program ask for `optimised`.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# What tracing.py does in this process, as far as others can be told from here.
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+startup, paths = str(_ROOT / "tests" / "startup"), os.environ.get("PYTHONPATH", "")
+if startup not in paths:  # as it is in xdist's workers
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [startup, paths]))
 if jaxlib.version.__version_info__ < (0, 11):
     # The older of two code generators takes a third of the time. Later versions have the newer one
     # alone, and end the process over a flag that they do not know.
@@ -40,10 +43,6 @@ if jaxlib.version.__version_info__ < (0, 11):
     asked = os.environ.get("XLA_FLAGS", "")
     if faster not in asked:  # as it is in xdist's workers
         os.environ["XLA_FLAGS"] = f"{asked} {faster}".strip()
-
-# Tracing makes and drops objects by the million, hardly any in cycles: looking for those every few
-# hundred takes a sixth of the time.
-gc.set_threshold(50_000, 20, 100)
 
 # The first example of a property test compiles, which no deadline should count.
 settings.register_profile("lcpinn", deadline=None)
@@ -58,27 +57,7 @@ import jax  # noqa: E402  (reads the settings above)
 
 from lcpinn.compilation import enable_cache  # noqa: E402
 
-# JAX notes the stack, which is deep below a test, for every operation that is traced, and writes
-# some of it into what is compiled: a tenth of the time of either.
-jax.config.update("jax_traceback_in_locations_limit", 0)
-note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", None)
-if note_stacks is not None:  # which no version promises
-    note_stacks(False)
-
-
-def share_contexts(lowering: Any, num: int = 50) -> None:
-    """Let so many programs in a row be lowered in one context of MLIR.
-
-    A new one for each, with all of its dialects, takes as long as lowering a small program does.
-    """
-    make = getattr(lowering, "make_ir_context", None)
-    if make is None:  # which no version promises
-        return
-    programs, context_of = itertools.count(), functools.lru_cache(1)(lambda block: make())
-    lowering.make_ir_context = lambda: context_of(next(programs) // num)
-
-
-share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
+tracing.settle()
 
 if directory := enable_cache():
     # Little optimised, most programs compile in less time than is worth a file to a user; but there
@@ -91,6 +70,10 @@ if directory := enable_cache():
 def pytest_collection_modifyitems(items):
     rank = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what was imported stays: it need not be gone through again and again
 
 
 @pytest.fixture

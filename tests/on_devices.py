@@ -19,6 +19,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tracing
 from jax.flatten_util import ravel_pytree
 from toy import Decay, Oscillator
 
@@ -172,6 +173,7 @@ def process(index: int, port: int, directory: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    tracing.settle()
     what, *given = sys.argv[1:]
     if what == "four":
         print(json.dumps(four(Path(given[0]))))

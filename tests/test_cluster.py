@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import toy
 from typer.testing import CliRunner
 
 import lcpinn as lc
@@ -26,7 +27,7 @@ from lcpinn.study.store import Store
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
-RUNS = [Run("burgers", "paper", seed, budget="smoke") for seed in range(3)]
+RUNS = [Run(f"{toy.__file__}:Bent", "paper", seed, budget="smoke") for seed in range(3)]
 BAD = Run("helmholtz-1d", "pinn", budget="smoke")  # of a method that needs a setting
 
 

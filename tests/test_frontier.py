@@ -84,7 +84,7 @@ def test_a_run_ends_where_train_ends():
     seconds = [p["seconds"] for p in points]
     assert seconds == sorted(seconds)
     assert [p["step"] for p in points] == [20, 40, 60, 65, 70]
-    trained = train(family, smoke(family), seed=3, progress=False)
+    trained = train(family, smoke(family), seed=3, progress=False, report=False)
     assert points[-1]["error"] == pytest.approx(trained.evaluate()["mean"], rel=1e-6)
     assert said[0]["parameters"] == trained.num_params
     assert len(said[0]["stopped"]) == 2

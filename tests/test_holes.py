@@ -115,6 +115,7 @@ def test_a_network_sees_holes_only_where_it_is_told_to():
     assert plain["layers"][0]["w"].shape == (2, 5)
 
 
+@pytest.mark.slow
 def test_fast_sees_holes_and_the_paper_does_not():
     assert lc.protocol.fast(FourHoles(), seconds=1.0).network.sees_holes
     assert not lc.protocol.paper(FourHoles()).network.sees_holes

@@ -141,6 +141,7 @@ def resonant():
         return interpolated(Resonance(), tolerance=1e-6, seconds=30.0)
 
 
+@pytest.mark.slow
 def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
     """From one end of the resonance to the other is a short way in w, and a long one for u."""
     assert resonant.uneven
@@ -154,6 +155,7 @@ def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
     assert teacher.quantiles() is None
 
 
+@pytest.mark.slow
 def test_rows_lie_at_the_settings_where_solutions_change(resonant):
     near = lambda settings: np.mean(np.abs(settings - 1.0) < 0.1)
     with double():
@@ -209,6 +211,7 @@ def test_every_coefficient_has_slopes_of_its_own():
     assert np.all(np.asarray(second) == 1)
 
 
+@pytest.mark.slow
 def test_the_variable_is_close_to_the_arc_length(resonant):
     """Solutions oscillate with it about what they are in the arc length."""
     places = np.linspace(-1, 1, len(resonant.pace) + 1)
@@ -261,10 +264,16 @@ def test_carriers_are_frequencies_that_slow_units_do_not_reach():
     assert solved.carriers(8.0) == ()
 
 
-def test_a_periodic_coordinate_has_no_carriers():
+@pytest.fixture(scope="module")
+def ring():
+    """A family with its solution, which takes seconds."""
     family = Ring()
-    solved = solve_at(family, np.zeros((1, 0)), tolerance=1e-6)
-    carriers = np.array(solved.carriers(1.5, 32))
+    return family, solve_at(family, np.zeros((1, 0)), tolerance=1e-7)
+
+
+@pytest.mark.slow
+def test_a_periodic_coordinate_has_no_carriers(ring):
+    carriers = np.array(ring[1].carriers(1.5, 32))
     assert carriers.shape == (32, 3)  # t, and the two features of x
     assert not carriers[:, 1:].any()
     assert np.median(np.abs(carriers[:, 0])) == pytest.approx(20 * np.pi, rel=0.1)
@@ -334,6 +343,7 @@ def test_every_other_unit_begins_where_the_layer_is():
     assert np.abs(argument[1::2]).min() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_layer_inside_has_a_centre_and_one_at_an_end_has_none():
     inside = solve_at(Turning(), spread_settings(Turning().parameters, 3), tolerance=1e-6)
     assert inside.centres() == pytest.approx((0.2,), abs=0.05)
@@ -344,9 +354,10 @@ def test_a_layer_inside_has_a_centre_and_one_at_an_end_has_none():
 # -- One solution after the other ------------------------------------------------------------------
 
 
-def test_few_functions_where_few_are_of_use():
+@pytest.mark.slow
+def test_few_functions_where_few_are_of_use(ring):
     """Along x nothing is there but two harmonics; along t there are forty periods."""
-    resolved = FamilySolver(Ring(), 1e-7)(np.zeros(0))
+    resolved = known_solver(ring[0], 1e-7)(np.zeros(0))
     along_t, along_x = resolved.expansion.sizes
     assert resolved.error < 1e-7
     assert along_t > 150

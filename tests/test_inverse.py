@@ -381,6 +381,7 @@ def noisy(u, sigma=1e-3):
     return u + sigma * np.random.default_rng(5).normal(size=len(u))
 
 
+@pytest.mark.slow
 def test_a_clean_fit_has_no_warnings():
     found = known(Offset).fit({"t": T, "u": noisy(np.exp(-1.2 * T) + 0.25)}, sigma=1e-3)
     assert found.warnings == ()

@@ -57,6 +57,7 @@ def test_as_many_functions_as_there_are(known):
     assert len(known.settings) < 12
 
 
+@pytest.mark.slow
 def test_combinations_are_the_solutions_of_the_page(known):
     family = Bar()
     with double():
@@ -68,6 +69,7 @@ def test_combinations_are_the_solutions_of_the_page(known):
     assert np.diagonal(every[..., 0]) == pytest.approx(truth, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_sizes_are_root_mean_squares_and_targets_have_both(known):
     family = Bar()
     with double():
@@ -81,6 +83,7 @@ def test_sizes_are_root_mean_squares_and_targets_have_both(known):
     assert 1 / targets[:, 1] == pytest.approx(size, rel=0.02)
 
 
+@pytest.mark.slow
 def test_some_rows_lie_at_corners_of_many_coefficients(known):
     family = known.taught(Bar())
     assert family.setting_corners

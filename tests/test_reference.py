@@ -476,6 +476,7 @@ def test_moving_grid_jacobian() -> None:
             assert not column[1 - stage].any()
 
 
+@pytest.mark.slow
 def test_distance_of_the_papers_reference() -> None:
     """The paper's reference is 1.4e-2 (global speed) or 0.9e-2 (local) away; first order."""
     distance = distance_between_references()

@@ -180,7 +180,7 @@ def test_what_cannot_be_solved_is_refused_in_words(name):
 
 @pytest.mark.slow
 def test_a_discontinuity_is_refused(monkeypatch):
-    monkeypatch.setattr("lcpinn.spectral.solver.SECONDS", 2.0)
+    monkeypatch.setattr("lcpinn.spectral.solver.SECONDS", 0.3)
     with pytest.raises(lc.LcpinnError, match="not resolved at c = 1"):
         lc.solve(Jump(), c=1.0)
 

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tracing
 from toy import Decay
 
 import lcpinn as lc
@@ -458,4 +459,5 @@ def test_a_checkpoint_that_says_nonsense_is_refused(tmp_path, change):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
+    tracing.settle()
     main(*sys.argv[1:])

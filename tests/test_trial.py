@@ -41,6 +41,7 @@ class Ripple(Saddle):
         return u - jnp.sin(4 * a * x) * jnp.sinh(4 * a * y) / jnp.sinh(4 * a)
 
 
+@pytest.mark.slow
 def test_a_slow_solution_gets_slow_units_and_a_fast_one_faster_units():
     assert tried(Saddle(), NETWORK).frequency_scale <= 2.0
     assert tried(Ripple(), replace(NETWORK, frequency_scale=1.0)).frequency_scale == 4.0
@@ -54,6 +55,7 @@ class Ripples(Saddle):
         return u - jnp.sin(8 * a * x) * jnp.sinh(8 * a * y) / jnp.sinh(8 * a)
 
 
+@pytest.mark.slow
 def test_scales_are_doubled_while_that_helps():
     given = replace(NETWORK, frequency_scale=1.5)
     residuals = residuals_by_scale(Ripples(), given)
@@ -63,6 +65,7 @@ def test_scales_are_doubled_while_that_helps():
     assert set(residuals_by_scale(Saddle(), given)) == {1.0, 1.5, 2.0, 3.0}
 
 
+@pytest.mark.slow
 def test_nothing_changes_where_the_given_scale_does_as_well():
     family = Helmholtz(2)
     network = lc.protocol.fast(family, seconds=1.0).network
@@ -94,6 +97,7 @@ def test_the_same_trial_ends_the_same(scale):
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_benchmark_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(benchmark, "KNOWN", {"saddle": Saddle})
     out = tmp_path / "trial.json"
@@ -106,6 +110,7 @@ def test_the_benchmark_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     assert "saddle" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_a_trial_takes_counts_and_is_no_part_of_what_a_run_is():
     one, other = (lc.protocol.fast(Saddle(), seconds=9.0) for _ in range(2))
     assert one.spent > 0

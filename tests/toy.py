@@ -202,6 +202,13 @@ class Poisson(lc.Family):
         return u
 
 
+class Bent(Poisson):
+    """With its solution, to know the error by: a study of it takes moments."""
+
+    def exact(self, x):
+        return x * (x - 1) / 2
+
+
 class Both(Oscillator):
     """Conditioned on the damping and on the loss weights."""
 

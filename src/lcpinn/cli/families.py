@@ -78,7 +78,7 @@ def _applicable(family: Family) -> dict[str, dict[str, str]]:
     applicability: dict[str, dict[str, str]] = {}
     for name in _without_data():
         try:
-            held = protocols.example(name, family).at
+            held = protocols.outline(name, family).at
             applicability[name] = {"applies": "at" if held else "yes"}
         except LcpinnError as error:
             applicability[name] = {"applies": "no", "reason": str(error)}

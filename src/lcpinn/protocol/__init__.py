@@ -26,6 +26,7 @@ from lcpinn.protocol.methods import (
     unconditioned,
 )
 from lcpinn.protocol.paper_settings import settings_of_paper
+from lcpinn.protocol.trial import without_trials
 from lcpinn.protocol.value import Protocol
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "fast",
     "fno",
     "interpolant",
+    "outline",
     "paper",
     "pi_deeponet",
     "pi_deeponet_gn",
@@ -98,12 +100,24 @@ def takes(name: str, option: str) -> bool:
 
 # To make one may take a trial of seconds, and whether it can be made is asked many times: of each
 # family, by the name of the protocol, what was made or why it cannot be.
-_examples: WeakKeyDictionary[Family, dict[str, Protocol | str]] = WeakKeyDictionary()
+_Made = dict[str, Protocol | str]
+_examples: WeakKeyDictionary[Family, _Made] = WeakKeyDictionary()
+_outlines: WeakKeyDictionary[Family, _Made] = WeakKeyDictionary()  # without their trials
 
 
 def example(name: str, family: Family) -> Protocol:
     """The protocol for a family, with its coefficients at their middle where it needs a setting."""
-    known = _examples.setdefault(family, {})
+    return _once(name, family, _examples.setdefault(family, {}))
+
+
+def outline(name: str, family: Family) -> Protocol:
+    """The same without what trials would change: to know that it can be made, at which setting."""
+    made = _examples.get(family, {})
+    with without_trials():
+        return _once(name, family, made if name in made else _outlines.setdefault(family, {}))
+
+
+def _once(name: str, family: Family, known: _Made) -> Protocol:
     if name not in known:
         try:
             known[name] = _at_the_middle(name, family)
@@ -129,7 +143,7 @@ def _at_the_middle(name: str, family: Family) -> Protocol:
 def reason_against(name: str, family: Family) -> str | None:
     """Why a protocol does not apply to a family, in one line; None where it does."""
     try:
-        example(name, family)
+        outline(name, family)
     except LcpinnError as error:
         return str(error)
     return None

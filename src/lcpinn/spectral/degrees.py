@@ -46,14 +46,24 @@ class DegreeBasis:
 
     def product(self, points: np.ndarray, index: MultiIndex) -> np.ndarray:
         """One Taylor coefficient (n, size) of all products at points (n, dim)."""
-        value = np.full((len(points), self.size), 1 / factorial(index))
-        for i, axis in enumerate(self.axes):
-            value *= axis.values(points[:, i], index[i])[:, self.degrees[:, i]]
+        value = np.empty((len(points), self.size))
+        self._write_product(value, points, index)
         return value
+
+    def _write_product(self, value: np.ndarray, points: np.ndarray, index: MultiIndex) -> None:
+        """In place, and gathered by `take`: this is memory's time, and most of a table's."""
+        tables = [axis.values(points[:, i], index[i]) for i, axis in enumerate(self.axes)]
+        first = tables[0] / factorial(index)
+        np.take(first, self.degrees[:, 0], axis=1, out=value, mode="clip")
+        for i, table in enumerate(tables[1:], 1):
+            value *= np.take(table, self.degrees[:, i], axis=1)
 
     def table(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """Taylor coefficients (s, n, size) of all products at points (n, dim) in no order."""
-        return np.stack([self.product(points, index) for index in orders.indices])
+        table = np.empty((len(orders), len(points), self.size))
+        for value, index in zip(table, orders.indices, strict=True):
+            self._write_product(value, points, index)
+        return table
 
     def evaluate(self, coefficients: np.ndarray, points: np.ndarray, orders: Orders) -> np.ndarray:
         """Taylor coefficients (s, n, outputs) of an expansion (outputs, size) at points."""

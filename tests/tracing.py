@@ -1,0 +1,35 @@
+"""Tracing in less time, for the tests' own processes and for those that they start."""
+
+import functools
+import gc
+import itertools
+import sys
+from typing import Any
+
+
+def settle() -> None:
+    """Once JAX is imported."""
+    import jax
+
+    # Tracing makes and drops objects by the million, hardly any in cycles: looking for those every
+    # few hundred takes a sixth of the time.
+    gc.set_threshold(50_000, 20, 100)
+    # JAX notes the stack, which is deep below a test, for every operation that is traced, and
+    # writes some of it into what is compiled: a tenth of the time of either.
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    note_stacks = getattr(sys.modules.get("jaxlib._jax"), "set_tracebacks_enabled", None)
+    if note_stacks is not None:  # which no version promises
+        note_stacks(False)
+    _share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
+
+
+def _share_contexts(lowering: Any, num: int = 50) -> None:
+    """Let so many programs in a row be lowered in one context of MLIR.
+
+    A new one for each, with all of its dialects, takes as long as lowering a small program does.
+    """
+    make = getattr(lowering, "make_ir_context", None)
+    if make is None:  # which no version promises
+        return
+    programs, context_of = itertools.count(), functools.lru_cache(1)(lambda block: make())
+    lowering.make_ir_context = lambda: context_of(next(programs) // num)
