@@ -61,6 +61,15 @@ def test_smooth_solutions_are_found_to_ten_digits(name):
 
 
 @pytest.mark.slow
+def test_a_wave_that_newtons_method_finds_from_a_coarse_march():
+    """Marches alone take more than a minute, to an error of 1e-5."""
+    solved = lc.solve(ZOO["soliton"](), c=1.0, tolerance=1e-6)
+    assert solved.error < 1e-6
+    assert solved.reason == ""
+    assert true_error(solved) < 1e-8
+
+
+@pytest.mark.slow
 def test_a_nonlinear_front_that_an_expansion_resolves():
     solved = lc.solve(ZOO["fisher"](), r=3.0, tolerance=1e-6)
     assert solved.error <= 1e-6

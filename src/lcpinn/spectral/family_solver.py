@@ -173,7 +173,7 @@ class FamilySolver:
         solver = Solver(self.family, setting, self.known, self.tolerance, None)
         if self.family.is_linear():
             solver.march = None  # it has one expansion, which grows as long as it has to
-        solver.deadline = min(solver.deadline, deadline)
+        solver.end_by(deadline)
         solver.preconditioner = self._preconditioner
         near = self._nearest(unit)
         resolved = None if near is None else self._at_once(solver, near)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis
+from lcpinn.spectral.collocation import apply_axes
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import resized, too_many_holes
@@ -49,7 +51,10 @@ MOST_REMAINING = 1e-2  # the share of the residual that may be left between the 
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
 NEAR = 0.1  # the distance within which Newton's method has found what it began with
 USEFUL = 1e-3  # an error above which a solution is none
-FINER, MARCHES = 0.1, 6  # what a march may leave of the one before; and how many there are
+# What the first march may leave of the data, and each of the one before; how many there are.
+COARSE, FINER, MARCHES = 1e-2, 0.1, 6
+MARCHED, ROUGH = 64, 1e-3  # functions that one is expanded in; coefficients that it is known to
+ROOMS = (1.0, 1.5)  # functions that Newton's method begins with, for each that has such ones
 DECAYS, EVENLY = (1e-6, 1e-8, 1e-10, 1e-12), 4001  # of windows; times that two are compared at
 LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
 SECONDS = 60.0  # after which the resolution grows no more
@@ -165,6 +170,7 @@ class Solver:
         direction = march_direction(self.terms)
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
+        self.latest = self.deadline  # of what turns out to be smooth
         self.preconditioner = Preconditioner()
         self.most = self._most_functions()
         # An ordinary equation with initial conditions is solved window by window.
@@ -190,6 +196,10 @@ class Solver:
         if solution is None:
             raise self.unresolved(why)
         return solution
+
+    def end_by(self, deadline: float) -> None:
+        """Take no longer than until then."""
+        self.deadline, self.latest = min(self.deadline, deadline), min(self.latest, deadline)
 
     def unresolved(self, why: str) -> LcpinnError:
         """What to say where there is no solution."""
@@ -270,6 +280,8 @@ class Solver:
             worse = worse + 1 if best is not None and gap >= slow * best.error else 0
             if best is None or gap < best.error:
                 best = Resolved(gap, following, finer)
+            if gap < USEFUL:  # no front: it is better resolved than marched through
+                self.deadline = max(self.deadline, self.latest)
             expansion, coefficients = following, finer
             if gap <= self.tolerance and self.resolved(following, finer):
                 return Resolved(gap, following, finer), ""
@@ -341,9 +353,16 @@ class Solver:
             return stepped
         # A front is better marched through than sought for, and so is what windows do not find.
         thorough = self.march is None and self.stepping is None
-        which, coefficients = first_solution(
-            expansions, self.at, thorough=thorough, deadline=self.deadline
-        )
+        try:
+            which, coefficients = first_solution(
+                expansions, self.at, thorough=thorough, deadline=self.deadline
+            )
+        except TimeIsUp:
+            raise
+        except NotConverged:
+            if (marched := self._from_march()) is None:
+                raise
+            return marched
         return expansions[which], self._level(expansions[which], coefficients)
 
     def _in_windows(self, expansions: list[Expansion]) -> tuple[Expansion, np.ndarray] | None:
@@ -370,6 +389,54 @@ class Solver:
             sizes = [int(GROWTH[1] * expansion.sizes[0])]
             expansion = Expansion(self.terms, sizes, self.at.parameters)
         return None
+
+    def _from_march(self) -> tuple[Expansion, np.ndarray] | None:
+        """Newton's method from a coarse march, where that is smooth: a wave, and not a front."""
+        if self.march is None:
+            return None
+        try:
+            at, _, slabs = self._coarse_march
+        except Unresolved:
+            return None
+        expansion = Expansion(self.terms, [MARCHED] * 2, self.at.parameters)
+        basis, points = expansion.basis, expansion.inside.points
+        assert isinstance(basis, TensorBasis)
+        values = at.values(points) + marched_values(slabs, self.march.direction.along, points)
+        inverses = [np.linalg.pinv(axis.values(axis.nodes(), 0)) for axis in basis.axes]
+        moved = (values - self.at.values(points)).T
+        guess = np.stack([apply_axes(inverses, one) for one in moved])
+        sizes = basis.used(guess, ROUGH)
+        if max(sizes) >= MARCHED:
+            return None
+        self.deadline = min(self.latest, max(self.deadline, time.perf_counter() + SHORT))
+        for room in ROOMS:  # too few functions may have no solution near the true one
+            fitting = Expansion(self.terms, [int(room * num) for num in sizes], self.at.parameters)
+            start = resized(guess, basis, fitting.basis)
+            try:
+                return fitting, newton(fitting, self.at, start, deadline=self.deadline)
+            except TimeIsUp:
+                raise
+            except (NotConverged, NotFinite, NotSolvable):
+                continue
+        return None
+
+    @cached_property
+    def _coarse_march(self) -> tuple[Linearisation, float, list[SlabExpansion]]:
+        """What is marched, how much of the residual may be left, and the first march."""
+        assert self.march is not None
+        base = of_ansatz(self.family, self.at.parameters)
+        at = Linearisation(self.terms, self.at.parameters, base)
+        data = Linearisation(self.terms, self.at.parameters, zero(len(self.family.outputs)))
+        allowed, slabs = COARSE * self.march.data_size(data), []
+        limits = self.march.limits
+        left = self.latest - time.perf_counter()
+        self.march.limits = limits._replace(seconds=min(limits.seconds, left))
+        try:
+            with blas_threads(1):
+                self.march(at, allowed, slabs)
+        finally:
+            self.march.limits = limits
+        return at, allowed, slabs
 
     @property
     def late(self) -> bool:
@@ -472,17 +539,16 @@ class Solver:
 
     def _marched(self, march: March) -> NumericalSolution:
         """Marches that leave less and less, until two agree to the tolerance."""
-        base = of_ansatz(self.family, self.at.parameters)
-        at = Linearisation(self.terms, self.at.parameters, base)
-        data = Linearisation(self.terms, self.at.parameters, zero(len(self.family.outputs)))
+        at, allowed, first = self._coarse_march
         points = self.family.domain.sobol(4096, seed=3)
-        allowed, before, error, why = 1e-2 * march.data_size(data), None, np.inf, ""
+        before, error, why = None, np.inf, ""
         slabs: list[SlabExpansion] = []
         size = 0
-        for _ in range(MARCHES):
-            following: list[SlabExpansion] = []
+        for i in range(MARCHES):
+            following = first if i == 0 else []
             try:
-                march(at, allowed, following)
+                if i > 0:
+                    march(at, allowed, following)
             except Unresolved as unresolved:
                 if error > USEFUL:
                     raise

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -28,6 +28,9 @@ ROUNDING = 1e-15  # the share of a series' largest coefficient below which there
 DEGREE = 40  # of the longest series of a coefficient
 MOST_WORK = 5e10  # unknowns times the bands' widths: some ten seconds of a core
 
+Sparse = Any  # SciPy's arrays: what is known of their types does not tell formats apart
+_diagonals: Any = scipy.sparse.diags_array
+
 
 class Operator(NamedTuple):
     """An equation inside: matrices of the outputs' functions, and the right-hand side.
@@ -36,7 +39,7 @@ class Operator(NamedTuple):
     equation has integrations, `freedom`, for conditions to settle.
     """
 
-    matrices: list[scipy.sparse.csr_array]
+    matrices: list[Sparse]
     target: np.ndarray
     freedom: int
 
@@ -119,10 +122,10 @@ def _coefficients(block: LinearisedRows, axis: Axis, c: int) -> list[dict[int, n
     return every
 
 
-def _matrix(series: dict[int, np.ndarray], highest: int, num: int) -> scipy.sparse.csr_array:
+def _matrix(series: dict[int, np.ndarray], highest: int, num: int) -> Sparse:
     """Σ a_q(x) d^q/dx^q, from Chebyshev to Gegenbauer polynomials of the highest order."""
     wide = num + max((len(a) for a in series.values()), default=0) + 2 * highest + 2
-    total = scipy.sparse.csr_array((wide, wide))
+    total: Sparse = scipy.sparse.csr_array((wide, wide))
     for q, a in series.items():
         matrix = _derivative(wide, q)
         for order in range(q, highest):
@@ -131,19 +134,19 @@ def _matrix(series: dict[int, np.ndarray], highest: int, num: int) -> scipy.spar
     return total[:num, :num].tocsr()
 
 
-def _derivative(num: int, order: int) -> scipy.sparse.csr_array:
+def _derivative(num: int, order: int) -> Sparse:
     """d^m T_k / dx^m = 2^(m-1) (m-1)! k C^(m)_(k-m)."""
     if order == 0:
         return scipy.sparse.eye_array(num, format="csr")
     factor = 2.0 ** (order - 1) * math.factorial(order - 1) * np.arange(order, num)
-    return scipy.sparse.diags_array(factor, offsets=order, shape=(num, num)).tocsr()
+    return _diagonals(factor, offsets=order, shape=(num, num)).tocsr()
 
 
-def _conversion(num: int, order: int) -> scipy.sparse.csr_array:
+def _conversion(num: int, order: int) -> Sparse:
     """From Gegenbauer polynomials of one order, Chebyshev's for 0, to those of the next."""
     k = np.arange(num)
     share = np.where(k > 0, 0.5, 1.0) if order == 0 else order / (order + k)
-    return scipy.sparse.diags_array([share, -share[2:]], offsets=[0, 2]).tocsr()
+    return _diagonals([share, -share[2:]], offsets=[0, 2]).tocsr()
 
 
 def _converted(series: np.ndarray, order: int) -> np.ndarray:
@@ -152,9 +155,7 @@ def _converted(series: np.ndarray, order: int) -> np.ndarray:
     return series
 
 
-def _product(
-    series: np.ndarray, matrix: scipy.sparse.csr_array, order: int
-) -> scipy.sparse.csr_array:
+def _product(series: np.ndarray, matrix: Sparse, order: int) -> Sparse:
     """A function with Chebyshev coefficients times what a matrix makes, by Clenshaw's recurrence.
 
     x C_k = ((k + 1) C_(k+1) + (k + 2m - 1) C_(k-1)) / (2 (k + m)).
@@ -165,8 +166,8 @@ def _product(
     safe = np.maximum(2 * (k + order), 1)
     below = (k + 1) / safe if order else np.where(k > 0, 0.5, 1.0)
     above = (k + 2 * order - 1) / safe if order else np.full(len(k), 0.5)
-    times_x = scipy.sparse.diags_array([below[:-1], above[1:]], offsets=[-1, 1]).tocsr()
-    identity = scipy.sparse.eye_array(len(k), format="csr")
+    times_x = _diagonals([below[:-1], above[1:]], offsets=[-1, 1]).tocsr()
+    identity: Sparse = scipy.sparse.eye_array(len(k), format="csr")
     recent, before = series[-1] * identity, 0.0 * identity
     for a in series[-2:0:-1]:
         recent, before = a * identity + 2 * (times_x @ recent) - before, recent
@@ -211,8 +212,7 @@ def _solved(
         following = np.append(-np.ones(num - 1), 1.0)  # the last sum is what is asked for
         values += [np.ones(num), following, *(-parts / size)]
         target[place[-1]] = condition.target / size
-    entries = [np.concatenate(part) for part in (rows, cols, values)]
-    solved = _banded(*entries, target)
+    solved = _banded(np.concatenate(rows), np.concatenate(cols), np.concatenate(values), target)
     if solved is None:
         return None
     return (scale * solved.reshape(num, group)[:, :outputs].T).ravel()
