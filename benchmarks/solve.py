@@ -320,19 +320,22 @@ def _of_settings(rows: Sequence[Entry]) -> str:
 
 def figure(result: Entry) -> Figure:
     """Error against seconds: one setting; all of them by the interpolant; by networks."""
-    drawn = Figure(figsize=(13.5, 5.0), layout="constrained")
-    alone, everywhere, networks = drawn.subplots(1, 3, sharey=True)
+    trained = any("fast" in e or "taught" in e for e in result["families"].values())
+    drawn = Figure(figsize=(13.5 if trained else 10.0, 5.0), layout="constrained")
+    alone, everywhere, *others = drawn.subplots(1, 3 if trained else 2, sharey=True)
+    networks = others[0] if others else None  # where none were trained
     titles = ("one setting: lc.solve", "all settings: interpolant", "fast, and taught (filled)")
     middles: dict[Axes, dict[str, tuple[float, float]]] = {}
     dots: dict[Axes, list[tuple[float, float]]] = {}
-    for axis, title in zip((alone, everywhere, networks), titles, strict=True):
+    for axis, title in zip((alone, everywhere, *others), titles, strict=False):
         axis.set(xlabel="seconds", title=title, xscale="log", yscale="log")
         middles[axis], dots[axis] = {}, []
     for name, entry in result["families"].items():
         style = {"color": COLOURS[entry.get("coordinates", 1) - 1], "ms": 3, "alpha": 0.6}
         style["marker"] = "s" if name in SHAPES else "o"
         shown = {alone: entry.get("settings", []), everywhere: [entry.get("interpolant")]}
-        shown[networks] = [entry.get("fast"), entry.get("taught")]
+        if networks is not None:
+            shown[networks] = [entry.get("fast"), entry.get("taught")]
         for axis, rows in shown.items():
             points = [p for row in rows if (p := _point(row)) is not None]
             if not points:
@@ -352,7 +355,7 @@ def figure(result: Entry) -> Figure:
     alone.plot([], [], "s", color="0.5", label="on a shape")
     alone.set(ylabel="relative $L^2$ error; over all settings the worst of 100")
     alone.xaxis.set_minor_formatter(NullFormatter())
-    for axis in (everywhere, networks):
+    for axis in (everywhere, *others):
         if dots[axis]:
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -14,7 +14,7 @@ from lcpinn.precision import double
 from lcpinn.protocol.gauss_newton import fast
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
-from lcpinn.spectral.basis import Axis
+from lcpinn.spectral.basis import Axis, TensorBasis
 from lcpinn.spectral.elements import ElementAxis
 from lcpinn.spectral.family_solver import FamilySolver, in_one_basis
 from lcpinn.spectral.linearisation import linearised
@@ -161,3 +161,12 @@ def test_no_family_without_jumps_gets_kinks():
     network = fast(InteriorLayer()).network
     assert isinstance(network, MLP)
     assert network.kinks == ()
+
+
+def test_an_interpolant_has_polynomials_over_the_whole_coordinate():
+    solver = FamilySolver(InteriorLayer(), 1e-8, elements=False)
+    basis = solver(np.array([3e-3])).expansion.basis
+    assert isinstance(basis, TensorBasis)
+    assert basis.breaks == ()
+    with pytest.raises(lc.LcpinnError, match="in pieces"):
+        lc.train(Wall(), "interpolant", progress=False, report=False)

@@ -99,11 +99,14 @@ def in_basis(resolved: Resolved, basis: Basis) -> np.ndarray:
 
 
 class FamilySolver:
-    """Called with one setting after the other; remembers what it has solved."""
+    """Called with one setting after the other; remembers what it has solved.
 
-    def __init__(self, family: Family, tolerance: float = 1e-8):
+    Without `elements` a layer is resolved by polynomials over the whole of a coordinate.
+    """
+
+    def __init__(self, family: Family, tolerance: float = 1e-8, *, elements: bool = True):
         check_one_basis(family)
-        self.family, self.tolerance = family, tolerance
+        self.family, self.tolerance, self.elements = family, tolerance, elements
         self.known = determined(family)
         self._solved: list[tuple[np.ndarray, Resolved]] = []
         self._waypoints: list[tuple[np.ndarray, Resolved]] = []  # that were not asked for
@@ -175,6 +178,7 @@ class FamilySolver:
             solver.march = None  # it has one expansion, which grows as long as it has to
         solver.end_by(deadline)
         solver.preconditioner = self._preconditioner
+        solver.elements = solver.elements and self.elements
         near = self._nearest(unit)
         resolved = None if near is None else self._at_once(solver, near)
         return self._thoroughly(solver, near) if resolved is None else resolved

@@ -120,7 +120,8 @@ class Growth:
     def _resumed(self, state: InterpolationState, settings: np.ndarray) -> FamilySolver:
         """The solver; of a state that it did not make, it takes over the solutions."""
         if self._solver is None:
-            self._solver = FamilySolver(self.family, max(SHARE * self.tolerance, ROUNDING))
+            tolerance = max(SHARE * self.tolerance, ROUNDING)
+            self._solver = FamilySolver(self.family, tolerance, elements=False)
             solutions = np.asarray(state.solutions)
             expansion = Expansion(linearised(self.family), solutions.shape[2:], settings[0])
             for setting, error, one in zip(settings, state.errors, solutions, strict=False):

@@ -171,7 +171,7 @@ class Solver:
         limits = LIMITS._replace(seconds=SECONDS)
         self.march, self.deadline = None, self.began + SECONDS
         self.latest = self.deadline  # of what turns out to be smooth
-        self.preconditioner = Preconditioner()
+        self.preconditioner, self.elements = Preconditioner(), self.terms.same_order > 0
         self.most = self._most_functions()
         # An ordinary equation with initial conditions is solved window by window.
         self.stepping = initial_coordinate(self.terms) if family.domain.dim == 1 else None
@@ -215,9 +215,9 @@ class Solver:
         """
         try:
             with blas_threads():
-                if not self.terms.same_order:
-                    return self._expanded(near)
-                return self._along_a_line(near)
+                if self.elements:
+                    return self._along_a_line(near)
+                return self._expanded(near)
         except TimeIsUp:
             return None, "Newton's method has no solution when the time is up"
         except NotConverged:
