@@ -169,4 +169,4 @@ def test_an_interpolant_has_polynomials_over_the_whole_coordinate():
     assert isinstance(basis, TensorBasis)
     assert basis.breaks == ()
     with pytest.raises(lc.LcpinnError, match="in pieces"):
-        lc.train(Wall(), "interpolant", progress=False, report=False)
+        lc.train(Wall(), lc.protocol.interpolant(Wall()), progress=False, report=False)

@@ -120,7 +120,7 @@ def test_what_is_not_resolved_is_left_out():
     class Rough(Decay):
         """Not resolved at its larger frequencies."""
 
-        parameters = lc.Uniform(k=(1.0, 20000.0))
+        parameters = lc.Uniform(k=(1.0, 200_000.0))
 
         @lc.interior
         def equation(self, u_x, x, k):
@@ -131,11 +131,11 @@ def test_what_is_not_resolved_is_left_out():
             return u
 
     family = Rough()
-    mixed = solve_at(family, np.array([[1.0], [20000.0]]), seconds=3.0)
+    mixed = solve_at(family, np.array([[1.0], [200_000.0]]), seconds=3.0)
     assert mixed.settings == pytest.approx(np.array([[1.0]]))
-    assert "20000" in mixed.reasons[0]
-    with pytest.raises(lc.LcpinnError, match="20000"):
-        solve_at(family, np.array([[20000.0]]), seconds=3.0)
+    assert "200000" in mixed.reasons[0]
+    with pytest.raises(lc.LcpinnError, match="200000"):
+        solve_at(family, np.array([[200_000.0]]), seconds=3.0)
 
 
 # -- What they choose ------------------------------------------------------------------------------

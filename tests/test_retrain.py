@@ -190,7 +190,7 @@ def test_an_interrupted_batch_goes_on_to_the_same_bits(tmp_path, monkeypatch):
         if positions.count((self.path, 1)) and len({path for path, _ in positions}) == 2:
             raise KeyboardInterrupt
 
-    kept = partial(run, out=tmp_path, checkpoint_every=0.0, report=False)
+    kept = partial(run, out=tmp_path, checkpoint_every=0.0)
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", save_and_break)
         with pytest.raises(KeyboardInterrupt):

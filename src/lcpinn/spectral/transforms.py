@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.fft
+import scipy
 
 from lcpinn.spectral.basis import Axis
 
-_dct: Any = scipy.fft.dct
+
+def _dct(*arguments: Any, **options: Any) -> Any:
+    return scipy.fft.dct(*arguments, **options)  # loaded when it is used
 
 
 def transforms(axis: Axis) -> bool:

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
-import scipy.sparse
+import scipy
 
 from lcpinn.jet import factorial
 from lcpinn.spectral.basis import Axis
@@ -29,7 +27,10 @@ DEGREE = 40  # of the longest series of a coefficient
 MOST_WORK = 5e10  # unknowns times the bands' widths: some ten seconds of a core
 
 Sparse = Any  # SciPy's arrays: what is known of their types does not tell formats apart
-_diagonals: Any = scipy.sparse.diags_array
+
+
+def _diagonals(*arguments: Any, **options: Any) -> Any:
+    return scipy.sparse.diags_array(*arguments, **options)  # loaded when it is used
 
 
 class Operator(NamedTuple):
