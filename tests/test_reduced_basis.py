@@ -18,7 +18,7 @@ from lcpinn.precision import double
 from lcpinn.protocol.choice import _resized, chosen
 from lcpinn.protocol.gauss_newton import _network, _readout
 from lcpinn.protocol.sizes import size_of
-from lcpinn.reduced_basis import ReducedBasis, known_between, reduced_basis
+from lcpinn.reduced_basis import ReducedBasis, _least_squares, known_between, reduced_basis
 from lcpinn.sampling import Sampling, fixed, scatter
 
 
@@ -55,6 +55,27 @@ def test_as_many_functions_as_there_are(known):
     assert known.missing < 1e-8
     assert len(known.functions) == 3
     assert len(known.settings) < 12
+
+
+def test_least_squares_of_nearly_dependent_columns():
+    with double():
+        points = np.linspace(-1, 1, 80)
+        matrix = points[:, None] ** np.arange(16)  # condition 1e6: normal equations leave 1e-4
+        amplitudes = np.cos(np.arange(16.0))
+        side = matrix @ amplitudes + 1e-3 * np.polynomial.legendre.legval(points, np.eye(40)[39])
+        found, rest = jax.jit(_least_squares)(matrix, side)
+    expected = np.linalg.lstsq(matrix, side, rcond=None)[0]
+    assert np.abs(found - expected).max() < 1e-8
+    left = np.linalg.norm(side - matrix @ expected) / np.linalg.norm(side)
+    assert abs(rest - left) < 1e-10 * left
+
+
+def test_least_squares_of_many_settings_are_no_calls_that_wait_for_threads(known):
+    """On two cores two calls of LAPACK at once wait for each other for ever."""
+    with double():
+        settings = jnp.asarray(known.family.parameters.sobol(2000))
+        program = jax.jit(known._solved).lower(settings).compile().as_text()
+    assert "lapack" not in program
 
 
 @pytest.mark.slow
