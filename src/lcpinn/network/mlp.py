@@ -15,7 +15,14 @@ from lcpinn.errors import check_choice
 from lcpinn.jet import ACTIVATIONS, Series, modulus
 from lcpinn.network.concat import Concat
 from lcpinn.network.contract import ArrayLayout, Conditioning, Lambda, Network, Params
-from lcpinn.network.film import XAVIER, FiLM, chebyshev, chebyshev_indices, drawn_matrix
+from lcpinn.network.film import (
+    XAVIER,
+    FiLM,
+    chebyshev,
+    chebyshev_indices,
+    chebyshev_sum,
+    drawn_matrix,
+)
 from lcpinn.network.units import Units
 from lcpinn.spec import spec
 
@@ -46,6 +53,9 @@ class MLP(Network):
     `kinks` are places of the first feature where solutions have one, since a coefficient jumps: the
     network also sees the distance from each, in which they are smooth on both sides.
 
+    `variables` take the place of the coefficients, one for each: the Chebyshev coefficients of a
+    variable in which solutions are simpler, such as one over it (lcpinn.powers).
+
     With `readout` > 0 the weights of the last layer are polynomials of that total degree in the
     coefficients, so that an answer which is linear in many of them, as that of a linear equation
     in its sources, costs one column of weights for each and not a search.
@@ -74,6 +84,7 @@ class MLP(Network):
     centres: tuple[tuple[float, ...], ...] = ()
     units: Units | None = None
     kinks: tuple[float, ...] = ()
+    variables: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("MLP", "activation", self.activation, ACTIVATIONS)
@@ -161,8 +172,8 @@ class MLP(Network):
         """Outputs as a series; lambda's arrays broadcast against the features' batch axes."""
         act = ACTIVATIONS[self.activation]
         modulations = []
-        h = self._with_kinks(features)
-        for role, values in lam.items():
+        h, seen = self._with_kinks(features), self._with_variables(lam)
+        for role, values in seen.items():
             how, its = self.entrance(role), params["conditioning"][role]
             h = how.join(h, values)
             modulations.append(how.modulate(its, values, self.widths))
@@ -179,7 +190,7 @@ class MLP(Network):
         last = params["layers"][-1]
         outputs = h @ last["w"] + last["b"]
         if "readout" in params:
-            outputs = outputs + self._read_out(params["readout"], h, lam["parameters"])
+            outputs = outputs + self._read_out(params["readout"], h, seen["parameters"])
         return outputs if self.units is None else self.units.applied(outputs, lam.get("parameters"))
 
     def _with_kinks(self, features: Series) -> Series:
@@ -189,6 +200,15 @@ class MLP(Network):
         first = Series(features.orders, features.coefficients[..., :1])
         away = [(first + (-place)).apply(modulus).coefficients for place in self.kinks]
         return Series(features.orders, jnp.concatenate([features.coefficients, *away], axis=-1))
+
+    def _with_variables(self, lam: Lambda) -> Lambda:
+        """Lambda as the layers see it."""
+        if not self.variables or "parameters" not in lam:
+            return lam
+        columns = [
+            chebyshev_sum(lam["parameters"][..., i], own) for i, own in enumerate(self.variables)
+        ]
+        return {**lam, "parameters": jnp.stack(columns, axis=-1)}
 
     def _read_out(self, weights: Params, h: Series, lam: Array) -> Series:
         """What weights of the last layer that are polynomials in the coefficients add."""
@@ -211,7 +231,7 @@ class MLP(Network):
 
     def array_layout(self, dims: Mapping[str, int]) -> ArrayLayout | None:
         entries, tables = {}, {}
-        if self.sweeps or self.kinks:
+        if self.sweeps or self.kinks or self.variables:
             return None  # no reader of arrays knows of them
         for role, dim in dims.items():
             how = self.entrance(role)

@@ -40,6 +40,9 @@ from lcpinn.threads import blas_threads
 LARGEST_DAMPING = 1e12
 ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
 NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resampling did not help
+# A round explores again within a smaller trust region when its descent is slow: what it is smaller
+# by, where that ends, and how many descents there must be time for.
+SMALLER, SMALLEST_RADIUS, AGAIN = 1 / 3, 0.03, 3
 LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
@@ -68,6 +71,7 @@ class GaussNewtonState(NamedTuple):
     best: Params  # those with the lowest held-out loss
     held_out: HeldOut
     exploring: Array
+    radius: Array  # of the trust region, relative to |theta|
     step_seconds: Array
     round: Array
     step: Array
@@ -141,6 +145,7 @@ class GaussNewton(Phase):
                 best=params,
                 held_out=HeldOut(infinite, infinite, infinite),
                 exploring=jnp.asarray(self.acceptance.explores),
+                radius=jnp.asarray(self.radius, problem.dtype),
                 step_seconds=jnp.zeros(()),
                 round=jnp.zeros((), jnp.int32),
                 step=jnp.zeros((), jnp.int32),
@@ -177,6 +182,8 @@ class GaussNewton(Phase):
             remaining = self._steps_remaining(state, clock)
             if remaining < self.acceptance.descent:
                 state = _descending(state)
+            elif self._descends_slowly(state) and remaining > AGAIN * self.acceptance.descent:
+                state = _exploring_again(state)
             with blas_threads():
                 state = on_every_device(state, setup.mesh)
                 state = _timed(program()(), state, self._block(state, remaining))
@@ -253,6 +260,14 @@ class GaussNewton(Phase):
         history = np.asarray(state.history)
         return bool(np.isfinite(history[0]) and history[-1] > (1 - self.tolerance) * history[0])
 
+    def _descends_slowly(self, state: GaussNewtonState) -> bool:
+        """Whether a descent that was to take a handful of steps is a long valley instead."""
+        if not self.acceptance.explores or float(state.radius) * SMALLER < SMALLEST_RADIUS:
+            return False
+        history = np.asarray(state.history)
+        judged = np.isfinite(history[0]) and not bool(state.exploring)
+        return bool(judged and self.acceptance.explored(state.history))
+
     def solver_here(self) -> str:
         if self.solver != "auto":
             return self.solver
@@ -321,6 +336,15 @@ def _descending(state: GaussNewtonState) -> GaussNewtonState:
     return state._replace(exploring=jnp.zeros_like(state.exploring), history=history)
 
 
+def _exploring_again(state: GaussNewtonState) -> GaussNewtonState:
+    """On the same rows, within a smaller trust region, in which the model holds better."""
+    return state._replace(
+        exploring=jnp.ones_like(state.exploring),
+        radius=SMALLER * state.radius,
+        history=jnp.full_like(state.history, jnp.inf),
+    )
+
+
 def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -> GaussNewtonState:
     """`num` steps on the state's rows; less when the round has stagnated."""
     theta, unravel = ravel_pytree(state.params)
@@ -337,7 +361,7 @@ def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -
             self.acceptance,
             num=self.dampings,
             solver=solver,
-            radius=self.radius,
+            radius=state.radius,
             exploring=exploring,
         )
         merit = jnp.where(exploring, taken.model_loss, taken.loss)

@@ -24,6 +24,7 @@ from lcpinn.own_solutions import (
     solve_at,
     spread_settings,
 )
+from lcpinn.powers import as_polynomials, simplest_powers
 from lcpinn.prior import Coefficients
 from lcpinn.protocol.sizes import Size, is_smooth, size_of
 from lcpinn.reduced_basis import ReducedBasis, known_between
@@ -32,7 +33,7 @@ FEW = 3  # coefficients that a few dozen settings can tell something about
 LOOK = 5  # settings that are looked at
 SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
-FEW_UNITS, FEW_ROWS, LONG = 40, 6000, 0.1  # of three coordinates: units, rows, a trust region
+FEW_UNITS, FEW_ROWS = 40, 6000  # of three coordinates
 COARSE = 3e-2  # tolerance of a look at three coordinates
 NODES = 13  # settings that a polynomial between them takes at the least
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
@@ -53,6 +54,7 @@ class Choice:
     sweeps: tuple[tuple[float, ...], ...] = ()
     stretch: tuple[float, ...] = ()
     centres: tuple[tuple[float, ...], ...] = ()
+    variables: tuple[tuple[float, ...], ...] = ()  # in the place of coefficients
     modulating: tuple[str, ...] = ()  # coefficients that are no loads; all where it is empty
     own_solutions: bool = False
     between: bool = False  # whether they are smooth enough to be interpolated over the coefficients
@@ -100,6 +102,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             sweeps=sweeps,
             solving_seconds=share,
             stretch=known.stretch if known is not None else (),
+            variables=_variables(known),
             modulating=_modulating(family),
         )
     return replace(guess, spent=time.perf_counter() - began)
@@ -120,12 +123,11 @@ def _coarsely(family: Family, guess: Choice, seconds: float) -> Choice:
 
 
 def _for_few_steps(size: Size) -> Size:
-    """Where a step takes long, and so does compiling it: fewer rows and units, longer steps."""
+    """Where a step takes long, and so does compiling it: fewer rows and units."""
     return replace(
         size,
         widths=tuple(min(width, FEW_UNITS) for width in size.widths),
         interior=min(size.interior, FEW_ROWS),
-        radius=LONG,
     )
 
 
@@ -174,6 +176,14 @@ def _known(family: Family, tolerance: float, seconds: float) -> Between | None:
     except LcpinnError:
         return None
     return known if known.enough else None
+
+
+def _variables(known: Between | None) -> tuple[tuple[float, ...], ...]:
+    """Of many coefficients the powers in which solutions are simplest."""
+    if not isinstance(known, ReducedBasis) or len(known.family.parameters.free) <= FEW:
+        return ()
+    powers = simplest_powers(known)
+    return as_polynomials(known.family.parameters, powers) if powers else ()
 
 
 def _modulating(family: Family) -> tuple[str, ...]:

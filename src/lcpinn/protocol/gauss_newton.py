@@ -118,6 +118,7 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         sweeps=choice.sweeps,
         centres=choice.centres,
         kinks=_kinks(family),
+        variables=choice.variables,
     )
 
 
