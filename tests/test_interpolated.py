@@ -1,5 +1,6 @@
 """The page's own solutions between settings: as a teacher, and what a network takes from them."""
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -41,6 +42,12 @@ class Ring(lc.Family):
     @lc.on(t=0.0)
     def start(self, u, x):
         return u - jnp.sin(2 * jnp.pi * x) - 0.5 * jnp.sin(4 * jnp.pi * x)
+
+
+class Quick(Decay):
+    """Over decades of k: many settings."""
+
+    parameters = lc.Uniform(k=(0.5, 40.0))
 
 
 class Bent(Bratu):
@@ -125,6 +132,26 @@ def test_a_pole_in_the_range_is_given_up():
         known = interpolated(Pole(), tolerance=1e-6, seconds=60.0)
     assert not known.enough
     assert len(known.settings) <= 129
+
+
+def test_levels_that_there_is_no_time_for_are_not_begun(monkeypatch):
+    solve, asked = FamilySolver.__call__, []
+
+    def slowly(self, setting, seconds=None):
+        if asked:
+            time.sleep(0.15)
+        asked.append(setting)
+        return solve(self, setting)
+
+    monkeypatch.setattr(FamilySolver, "__call__", slowly)
+    family = Quick()
+    with double():
+        solver = FamilySolver(family, 1e-9)
+        solver(np.array([20.0]))  # compiled
+        monkeypatch.setattr("lcpinn.interpolated.known_solver", lambda *_: solver)
+        known = interpolated(family, tolerance=1e-8, seconds=1.9)
+    assert not known.enough
+    assert len(asked) - 1 == len(known.settings)  # of nested levels all or none
 
 
 def test_too_little_time_is_an_error_in_words():

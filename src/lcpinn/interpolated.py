@@ -32,10 +32,21 @@ from lcpinn.own_solutions import known_solver
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
-from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, Growth, begun, stagnates
+from lcpinn.spectral.family_solver import FamilySolver
+from lcpinn.spectral.interpolation import (
+    ROUNDING,
+    SHARE,
+    SMALL,
+    Growth,
+    InterpolationState,
+    begun,
+    stagnates,
+)
 from lcpinn.spectral.linearisation import zeroth
+from lcpinn.spectral.sparse_grid import SparseGrid
 
 MOST_NODES = 3000
+OVERRUN = 1.5  # times the time that is left: levels that would take longer are not begun
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
 ARC, ROWS_ARC = 0.9, 0.5  # shares of a variable, and of rows, that are not spread evenly
@@ -211,6 +222,8 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         remaining = seconds - (time.monotonic() - began)
         if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
             break
+        if growth.grid is not None and _overruns(state, solver, remaining, seconds):
+            break
         try:
             state = growth.advanced(state, remaining, at_most=True)
         except LcpinnError:
@@ -232,6 +245,15 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         float(state.missing[-1]),
         bool(state.missing[-1] <= growth.enough(state)),
     )
+
+
+def _overruns(
+    state: InterpolationState, solver: FamilySolver, remaining: float, seconds: float
+) -> bool:
+    """Whether the next levels have more nodes than there is time for: half of them are none."""
+    further = len(SparseGrid(np.asarray(state.levels).tolist()).positions) - int(state.step)
+    each = (seconds - remaining) / max(len(solver.solved), 1)
+    return further * each > OVERRUN * remaining
 
 
 def _hopeless(family: Family, missing: np.ndarray) -> bool:
