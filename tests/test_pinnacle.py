@@ -449,7 +449,7 @@ def test_a_training_leaves_a_whole_entry(monkeypatch, capsys, tmp_path):
     job = {"problem": "plain", "seconds": 4.0, "seed": 0, "models": str(tmp_path)}
     monkeypatch.setattr(training.sys, "argv", ["-", json.dumps(job)])
     # A clock would make this a test of the machine.
-    brief = lambda family, seconds: lc.protocol.smoke(family)
+    brief = lambda family, seconds, tolerance: lc.protocol.smoke(family)
     monkeypatch.setattr(training.lc.protocol, "fast", brief)
     training.train_here()
     entry = json.loads(capsys.readouterr().out.splitlines()[-1])

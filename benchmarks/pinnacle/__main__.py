@@ -2,14 +2,14 @@
 
     python -m benchmarks.pinnacle [--problems burgers-1d,cavity] [--seconds 60] [--seed 0]
                                   [--jobs 8] [--again] [--out results/pinnacle-cpu.json]
-                                  [--models runs/pinnacle] [--later]
+                                  [--models runs/pinnacle] [--later] [--tolerance 1e-6]
     python -m benchmarks.pinnacle --measure --out results/pinnacle-h200.json --models runs/pinnacle
     python -m benchmarks.pinnacle --table [results/pinnacle-h200.json ...]
     python -m benchmarks.pinnacle --pictures docs/pictures --models runs/pinnacle
 
 Every problem is trained in a fresh process, one after another on the device that JAX has, or with
 `--jobs N` N at once on two cores each. An entry is written as soon as it is there; a problem that
-the file has with the same seconds and seed is not trained again, unless `--again` is given.
+the file has with the same seconds, seed and tolerance is not trained again without `--again`.
 With `--later` networks are trained and kept, and neither judged nor compared: `--measure` does both
 afterwards, wherever they have been brought to, and does so again where a reference has become
 better. Two calls on disjoint cores (`taskset -c 6-15 python -m ...`) do not disturb each other.
@@ -48,7 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.measure:
         _measure(result, given)
         return
-    asked = {"seconds": given.seconds, "seed": given.seed, "jobs": given.jobs}
+    asked = {
+        "seconds": given.seconds, "seed": given.seed, "jobs": given.jobs,
+        "tolerance": given.tolerance,
+    }  # fmt: skip
     kept = {"models": given.models, "later": given.later}
     pending = [name for name in given.problems if given.again or not _known(result, name, asked)]
     job = lambda name, slot: (
@@ -88,6 +91,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--problems", type=among(PROBLEMS, "problem"), default=list(PROBLEMS),
                         help=f"of {', '.join(PROBLEMS)}; all by default")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="train until the estimate is below it, on own solutions, too",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="at once, --width cores each")
     parser.add_argument("--width", type=int, default=WIDTH, help="cores of one of several jobs, 2")
@@ -125,7 +133,7 @@ def _known(result: Result, name: str, asked: dict[str, Any]) -> bool:
     entry = result["problems"].get(name)
     if entry is None or "failed" in entry:
         return False
-    return all(entry[key] == asked[key] for key in ("seconds", "seed"))
+    return all(entry.get(key) == asked[key] for key in ("seconds", "seed", "tolerance"))
 
 
 def line(name: str, entry: Entry) -> str:

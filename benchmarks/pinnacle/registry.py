@@ -75,7 +75,6 @@ PROBLEMS: dict[str, Problem] = {
             Row("Wave-P", _each("a", 2.0, 4.0, 6.0, 8.0, 10.0), 5.22e-1, 2.69e-1, "NTK"),
         ),
         accuracy=1e-12,
-        aid="the network sees a x and 2 a t beside x and t",
     ),
     "wave-2d": Problem(
         Wave2d,

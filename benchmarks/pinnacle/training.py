@@ -38,8 +38,10 @@ def train_here() -> None:
     problem, later = PROBLEMS[job["problem"]], job.get("later", False)
     warnings.simplefilter("ignore", lc.NotSolvedWarning)  # the verdict is in the entry
     family, begun = problem.family(), time.perf_counter()
-    how = lc.protocol.fast(family, seconds=job["seconds"])
-    solution = lc.train(family, how, seed=job["seed"], progress=False, report=not later)
+    tolerance = job.get("tolerance")
+    how = lc.protocol.fast(family, seconds=job["seconds"], tolerance=tolerance)
+    kept: dict[str, Any] = {"seed": job["seed"], "progress": False, "report": not later}
+    solution = lc.train(family, how, tolerance=tolerance, **kept)
     spent = time.perf_counter() - begun
     training = solution.run["training"]
     if job["models"] is not None:
@@ -52,6 +54,7 @@ def train_here() -> None:
         "parameters": solution.num_params,
         "seconds_spent": {**training["seconds"], "total": spent},
         "stopped": training["stopped"],
+        "solved_at": len(training.get("solved_at", ())),
         "stamp": stamp(job["seed"]),
     }
     print(json.dumps(entry if later else entry | judged(solution, problem)))
