@@ -393,6 +393,71 @@ def test_what_is_not_resolved_is_bounded(smooth, waves):
     assert (hidden.at_least, hidden.at_most) == (0.0, np.inf)
 
 
+QUICKLY_BOUNDED = {
+    "near a resonance": (FAMILIES["helmholtz-1d"](), lambda p: jnp.sin(jnp.pi * p), [3.1415]),
+    "beside it": (FAMILIES["helmholtz-1d"](), lambda p: jnp.sin(2 * jnp.pi * p), [9.41]),
+    "building up": (Spring(), lambda p: jnp.sin(20 * p) * p, [0.1]),
+    "of fourth order": (
+        ZOO["shaken-beam"](), lambda p: jnp.concatenate([jnp.sin(30 * p), jnp.cos(9 * p)]), [5.0],
+    ),
+    "two coordinates": (ZOO["heat"](), lambda p: (jnp.sin(9 * p[1]) * p[0])[None], [0.02]),
+    "a jump": (ZOO["layered-wall"](), lambda p: jnp.concatenate([p**2, p]), [1.0, 4.0] * 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUICKLY_BOUNDED)
+def test_a_bound_that_is_enough_is_above_the_error(name):
+    """Smooth errors, which a constant of stability is made for, alone and beside fine waves."""
+    family, bump, lam = QUICKLY_BOUNDED[name]
+
+    def error(sizes, p):
+        return sizes[0] * bump(p) + sizes[1] * jnp.sin(700 * p.sum())
+
+    function = lambda sizes, p, setting: family.call("exact", p, setting) + error(sizes, p)
+    estimator, points = of_function(family, function), family.domain.sobol(4000)
+    truth = np.asarray(family.truth(points, np.array(lam))).reshape(len(points), -1)
+    for sizes in np.array([[1e-9, 0.0], [1e-9, 1e-13], [0.0, 1e-12]]):
+        limits = estimator._bounds(estimator.linearisation(sizes, lam))
+        made = np.asarray(jax.vmap(lambda p, s=sizes: error(s, p))(points))
+        true = np.max(np.linalg.norm(made, axis=0) / np.linalg.norm(truth, axis=0))
+        assert limits is not None
+        assert true <= limits.without_correction <= 1e-3
+        found = estimator(sizes, lam, bounds=True, enough=1e-3)
+        assert found.at_most >= true
+        if np.isfinite(found.error):  # what is smooth is estimated in the same time
+            assert found.error == pytest.approx(true, rel=0.15)
+        else:
+            assert found.at_most <= 1e-3
+
+
+def test_a_bound_that_is_not_enough_gives_way_to_an_estimate():
+    family, bump, lam = QUICKLY_BOUNDED["near a resonance"]
+    estimator = spoilt(family, bump)
+    points = family.domain.sobol(4000)
+    truth = np.asarray(family.truth(points, np.array(lam)))
+    size = np.linalg.norm(np.asarray(jax.vmap(bump)(points))) / np.linalg.norm(truth)
+    true = 1e-6 * float(size)
+    found = estimator(1e-6, lam, bounds=True, enough=true / 2)
+    assert found.error == pytest.approx(true, rel=0.15)
+
+
+def test_a_bound_counts_loss_weights_that_nothing_is_linearised_about():
+    """The first few have no error, the mean of all has."""
+    family = Spring()
+
+    def jet(size, points, parameters, weights, orders):
+        def function(p):
+            return family.call("exact", p, parameters) + size * jnp.mean(weights) * jnp.sin(3 * p)
+
+        return jnp.moveaxis(jax.vmap(lambda p: expand(function, p, orders))(points), 0, 1)
+
+    shots = np.where(np.arange(3 * DRAWS) < DRAWS, 0.0, 1.5)[:, None]
+    found = Estimator(family, jet)(1e-6, [0.3], shots, bounds=True, enough=1e-2)
+    t = np.linspace(0, 2.2, 2001)[:, None]
+    truth = np.asarray(family.truth(t, np.array([0.3])))
+    assert found.at_most >= 1e-6 * np.linalg.norm(np.sin(3 * t)) / np.linalg.norm(truth)
+
+
 def test_a_page_that_leaves_a_level_open_has_no_bound():
     family = FAMILIES["helmholtz-2d"]()
     estimator = spoilt(family, lambda p: jnp.sin(60 * p[:1]))

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lcpinn.certificate.bounds import Bounds, SmallExpansions
 from lcpinn.certificate.resolution import QUICK, Patience, needed, num_unknowns
-from lcpinn.certificate.stability import Stability, mean_squares, stability
 from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box
 from lcpinn.family import Family
@@ -68,10 +68,9 @@ TINY = 1e-13  # below this, estimates are rounding
 LARGE = 1e-3  # a relative error above which a nonlinear equation is linearised again
 CORRECTIONS = 4  # how often, at most
 SETTLED = 0.1  # the share of the error that the last of them may have changed
-STABLE = {1: (128, 96), 2: (20, 15), 3: (10, 8)}  # functions for a constant of stability,
-STEADY = 1.3  # and the factor within which two bounds by it have to agree
 AGREE, CLOSE = 2.0, 1.25  # factors within which two expansions, and two marches, have to agree
 ALLOWED, MARCHES = 0.3, 4  # what the first march may leave of the error; and how many there are
+NOT_NEEDED = "it is bounded, which is enough, and not resolved"
 DRAWS = 16  # loss weights over whose mean an equation is linearised, though more are judged
 
 # From (params, points (n, dim), parameters (p,), weights (draws, m), orders) to Taylor coefficients
@@ -129,14 +128,16 @@ class Estimator:
         fronts: bool = True,
         seconds: float = SECONDS,
         bounds: bool = False,
+        enough: float = 0.0,
     ) -> Estimate:
         """The error at one setting; with loss weights (draws, m), that of the mean over them.
 
         Without `fronts` an error that is not smooth stays unknown. Expansions that take more than a
         moment are begun only if they should be done within so many `seconds`. With `bounds`, what
-        is not resolved is still bounded where that is possible.
+        is not resolved is still bounded where that is possible; and what is bounded by less than
+        `enough` is not resolved.
         """
-        return self._judged(params, parameters, weights, fronts, seconds, bounds).estimate
+        return self._judged(params, parameters, weights, fronts, seconds, bounds, enough).estimate
 
     def correction(
         self,
@@ -148,11 +149,11 @@ class Estimator:
         seconds: float = SECONDS,
     ) -> Correction:
         """The estimate, and what is judged with its error taken away, as a function of points."""
-        return self._judged(params, parameters, weights, fronts, seconds, False)
+        return self._judged(params, parameters, weights, fronts, seconds, False, 0.0)
 
     def _judged(
         self, params: Any, parameters: Sequence[float] | np.ndarray, weights: np.ndarray | None,
-        fronts: bool, seconds: float, bounds: bool,
+        fronts: bool, seconds: float, bounds: bool, enough: float,
     ) -> Correction:  # fmt: skip
         if self.family.domain.dim not in FRAMES:
             return _none(f"no estimate in {self.family.domain.dim} dimensions")
@@ -163,15 +164,19 @@ class Estimator:
         at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
             dim, attempts = self.family.domain.dim, []
+            limits = self._bounds(at) if bounds else None
             if self._on_grids:
                 patience = Patience(seconds, len(self.family.outputs), partial(self._work, at))
-                correction = self._expanded(at, patience, attempts, self._resolution(params))
+                sizes = partial(self._first_sizes, at, patience, self._resolution(params))
+                correction = self._in_box(at, patience, attempts, sizes, limits, enough)
+                if correction.estimate.reason == NOT_NEEDED:
+                    return correction
             else:  # with one coordinate finer ones take a moment, too
                 correction = self._in_frame(at, FRAME_GROWTHS[dim] if fronts or dim == 1 else 1)
             if correction.estimate.reason and fronts and self._march is not None:
                 correction = self._marched(at, max(seconds, MARCH) if bounds else np.inf)
-            if correction.estimate.reason and bounds and attempts:
-                return self._bounded(at, correction, attempts)
+            if correction.estimate.reason and limits is not None and attempts:
+                return self._bounded(at, correction, attempts, limits)
             return correction
 
     @property
@@ -242,76 +247,76 @@ class Estimator:
             return None
         return March(self.terms, direction)
 
+    def _in_box(
+        self, at: Linearisation, patience: Patience, attempts: list[Attempt],
+        sizes: Callable[[], FirstSizes], limits: Bounds | None, enough: float,
+    ) -> Correction:  # fmt: skip
+        """A bound if that is enough, else by expansions.
+
+        In one coordinate those of what is smooth take no longer than a bound.
+        """
+        first = sizes() if self.family.domain.dim == 1 else None
+        if limits is not None and enough > 0 and (first is None or not first.quick):
+            most = self._quickly(at, limits, attempts, enough)
+            if most <= enough:
+                return _none(NOT_NEEDED, at_most=most)
+        return self._expanded(at, patience, attempts, first or sizes())
+
     def _expanded(
         self, at: Linearisation, patience: Patience, attempts: list[Attempt],
-        least: tuple[int, ...] | None = None,
+        sizes: FirstSizes,
     ) -> Correction:  # fmt: skip
         """By expansions of two sizes that agree; where they do not, by two that are finer.
 
-        All attempts are kept, the last one at the end.
+        All attempts are kept, the last one at the end; one that was made before serves again.
         """
-        fine, coarse = self._first_sizes(at, patience, least)
-        attempt, before = self._attempt(fine, at), None
+        known = {attempt.sizes: attempt for attempt in attempts}
+        attempt, before = known.get(sizes.fine) or self._attempt(sizes.fine, at), None
         for grown in range(1 + GROWTHS[self.family.domain.dim]):
-            attempts.append(attempt)
+            if not any(attempt is made for made in attempts):
+                attempts.append(attempt)
             if attempt.resolves:
-                before = before or self._attempt(coarse, at)
+                before = before or self._attempt(sizes.coarse, at)
                 agree = _agree(attempt.error(), before.error(), AGREE)
                 if agree and self._distance(attempt, before, at) < DISTANCE:
                     return attempt.correction
-            sizes = _grown(attempt)
-            if sizes is None or not patience.allows(sizes, grown):
+            more = _grown(attempt)
+            if more is None or not patience.allows(more, grown):
                 break
-            before, attempt = attempt, self._attempt(sizes, at)
+            before, attempt = attempt, self._attempt(more, at)
         return _none(_why_not(attempt))
 
     def _bounded(
-        self, at: Linearisation, correction: Correction, attempts: Sequence[Attempt]
-    ) -> Correction:
+        self, at: Linearisation, correction: Correction, attempts: Sequence[Attempt],
+        limits: Bounds,
+    ) -> Correction:  # fmt: skip
         """What is not resolved, between what two corrections share and what stability allows."""
         estimate, (*others, last) = correction.estimate, attempts
         before = others[-1] if others else last.without()
         if _agree(last.size, before.size, AGREE) and self._distance(last, before, at) < NEAR:
             estimate = estimate._replace(at_least=last.size / 2)
-        constants = self._stability(at)
-        most = min(self._at_most(at, a, constants) for a in (last, last.without()))
+        most = min(_at_most(limits, last), limits.without_correction)
         return correction._replace(estimate=estimate._replace(at_most=most))
 
-    def _stability(self, at: Linearisation) -> list[tuple[Expansion, Stability]]:
-        """Constants of stability by expansions of two sizes; none where one has none.
+    def _bounds(self, at: Linearisation) -> Bounds | None:
+        """Those at a setting; none on shapes, in four coordinates and where a level is free."""
+        if not self._on_grids or self._determinacy.levels:
+            return None
+        return Bounds(self._small_expansions, at)
 
-        The norms are plain means, in which integrals of Legendre polynomials are what is solvable.
-        """
-        constants, dim = [], self.family.domain.dim
-        if self._determinacy.levels:
-            return []
-        for num in STABLE[dim]:
-            expansion = Expansion(self.terms, (num,) * dim, integrated=True)
-            scale = np.sqrt(expansion.mean_square(at.values(expansion.inside.points)))
-            try:
-                constant = stability(expansion, at, np.where(scale > 0, scale, 1))
-            except (NotFinite, NotSolvable):
-                return []
-            if constant is None:
-                return []
-            constants.append((expansion, constant))
-        return constants
+    @cached_property
+    def _small_expansions(self) -> SmallExpansions:
+        return SmallExpansions(self.terms)
 
-    def _at_most(
-        self, at: Linearisation, attempt: Attempt, constants: list[tuple[Expansion, Stability]]
+    def _quickly(
+        self, at: Linearisation, limits: Bounds, attempts: list[Attempt], enough: float
     ) -> float:
-        """A correction's size, and what is left once it is added, by constants of stability.
-
-        Two of them have to agree. Far off, a linearised equation bounds nothing.
-        """
-        if not constants or not np.isfinite(attempt.coefficients).all():
-            return np.inf
-        assert isinstance(attempt.basis, TensorBasis)
-        left = mean_squares(constants[0][0], at, attempt.basis, attempt.coefficients)
-        bounds = [constant.bound(left) for _, constant in constants]
-        most = attempt.size + max(bounds)
-        near = self.family.is_linear() or most < 10 * LARGE
-        return most if near and _agree(bounds[0], bounds[1], STEADY) else np.inf
+        """A bound without a correction; if that is too large, with one that takes a moment."""
+        alone = limits.without_correction
+        if alone <= enough or not limits.exist:
+            return alone
+        attempts.append(self._attempt(self._quick_sizes[0], at))
+        return _at_most(limits, attempts[-1])
 
     def _work(self, at: Linearisation) -> float:
         """What an expansion takes beside one without symmetries."""
@@ -324,19 +329,26 @@ class Estimator:
 
     def _first_sizes(
         self, at: Linearisation, patience: Patience, least: tuple[int, ...] | None
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    ) -> FirstSizes:
         """Those of two expansions to begin with: as the residual needs, if that is affordable."""
-        dim, outputs = self.family.domain.dim, len(self.family.outputs)
-        fine, coarse = ((num,) * dim for num in SIZES[dim])
-        quick = QUICK[dim] / outputs
-        fine, coarse = _within(fine, quick), _within(coarse, LESS * quick)
+        dim, (fine, coarse) = self.family.domain.dim, self._quick_sizes
         if least is not None:
-            return self._beyond(least, fine), self._beyond(least, coarse)
+            return FirstSizes(self._beyond(least, fine), self._beyond(least, coarse), False)
         if dim == 1 or patience.seconds > 0:
             wanted = tuple(max(num, FEWEST[dim]) for num in needed(at))
-            if any(a > b for a, b in zip(wanted, fine, strict=True)) and patience.allows(wanted):
-                fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
-        return fine, coarse
+            if any(a > b for a, b in zip(wanted, fine, strict=True)):
+                if patience.allows(wanted):
+                    fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
+                return FirstSizes(fine, coarse, False)
+        return FirstSizes(fine, coarse, True)
+
+    @property
+    def _quick_sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those of two expansions that take a moment."""
+        dim = self.family.domain.dim
+        fine, coarse = ((num,) * dim for num in SIZES[dim])
+        quick = QUICK[dim] / len(self.family.outputs)
+        return _within(fine, quick), _within(coarse, LESS * quick)
 
     def _in_frame(self, at: Linearisation, growths: int) -> Correction:
         """The same on shapes and in four coordinates, where corrections themselves are compared.
@@ -484,6 +496,14 @@ class Estimator:
         return _none("marches of two resolutions do not agree: it is not resolved")
 
 
+class FirstSizes(NamedTuple):
+    """Of two expansions to begin with; `quick` if those that take a moment are fine enough."""
+
+    fine: tuple[int, ...]
+    coarse: tuple[int, ...]
+    quick: bool
+
+
 class Between(NamedTuple):
     """Shares of the residual that are left between the points, beside what may be left there.
 
@@ -571,8 +591,13 @@ def _too_few(sizes: Sequence[int]) -> str:
     return f"{' x '.join(map(str, sizes))} functions do not resolve it"
 
 
-def _none(reason: str) -> Correction:
-    return Correction(Estimate(np.nan, reason), None)
+def _none(reason: str, at_most: float = np.inf) -> Correction:
+    return Correction(Estimate(np.nan, reason, at_most=at_most), None)
+
+
+def _at_most(limits: Bounds, attempt: Attempt) -> float:
+    assert isinstance(attempt.basis, TensorBasis)
+    return limits.with_correction(attempt.size, attempt.basis, attempt.coefficients)
 
 
 def _within(sizes: tuple[int, ...], most: float) -> tuple[int, ...]:
