@@ -386,7 +386,7 @@ def test_what_is_not_resolved_is_bounded(smooth, waves):
     points = family.domain.sobol(4000)
     error = np.linalg.norm(np.asarray(jax.vmap(shape)(points)))
     true = error / np.linalg.norm(np.asarray(family.truth(points, np.array([3.0]))))
-    assert estimate.at_least <= true <= estimate.at_most < 0.05
+    assert estimate.at_least <= true <= estimate.at_most < 0.1
     if smooth:
         assert estimate.at_least > true / 4
     hidden = spoilt(family, shape)(1.0, [3.0], fronts=False, seconds=0.0)

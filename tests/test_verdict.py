@@ -206,7 +206,7 @@ def helmholtz():
 @pytest.mark.usefixtures("x64")
 def test_many_settings_are_judged_where_an_error_is_far_below_the_tolerance(helmholtz):
     """Waves as fine as those take a thousand functions, and a second a setting, to resolve."""
-    params, judge = np.array([1e-13, 0.0, 1.0]), helmholtz.judge(1e-6)
+    params, judge = np.array([1e-15, 0.0, 1.0]), helmholtz.judge(1e-6)
     judge(params, num=1)  # what is compiled is another matter
     begun = time.perf_counter()
     found = judge(params, num=MANY, seconds=60.0, last=True)
@@ -225,7 +225,7 @@ def test_many_settings_are_judged_where_an_error_is_far_below_the_tolerance(helm
 def test_a_network_that_is_spoilt_at_one_setting_is_found(helmholtz, place):
     """Between the settings that a few would look at: an error that is smooth, and hardly above."""
     centre = 1.0 + 9.0 * place / 64
-    params, judge = np.array([1e-13, 2e-6, centre]), helmholtz.judge(1e-6)
+    params, judge = np.array([1e-15, 2e-6, centre]), helmholtz.judge(1e-6)
     verdict = from_estimates(judge(params, num=MANY, last=True), 1e-6, judge.few)
     assert verdict.solved is False
     assert verdict.at == pytest.approx({"k": centre})
@@ -235,7 +235,7 @@ def test_a_network_that_is_spoilt_at_one_setting_is_found(helmholtz, place):
 @pytest.mark.usefixtures("x64")
 def test_an_error_near_the_tolerance_is_resolved(helmholtz):
     """A bound there would be too large to say solved, and an estimate says what it is."""
-    params, judge = np.array([1e-13, 3e-7, 5.5]), helmholtz.judge(1e-6)
+    params, judge = np.array([1e-15, 3e-7, 5.5]), helmholtz.judge(1e-6)
     by_setting = {e.at["k"]: e for e in judge(params, num=5, last=True)}
     true = helmholtz.error(params, np.array([5.5]))
     assert by_setting[5.5].error == pytest.approx(true, rel=0.05)
