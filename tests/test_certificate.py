@@ -19,6 +19,7 @@ from benchmarks import certificate as benchmark
 from benchmarks import perturbed
 from benchmarks.zoo import ZOO
 from lcpinn.certificate import Estimator, certificate, of_network, worst_case
+from lcpinn.certificate.attempt import Attempts
 from lcpinn.certificate.estimator import DRAWS
 from lcpinn.certificate.resolution import needed
 from lcpinn.certificate.stability import stability
@@ -304,7 +305,7 @@ def test_without_time_an_error_is_not_followed_far():
     hasty = estimator(1e-3, lam, fronts=False, seconds=0.0)
     assert np.isnan(hasty.error)
     assert "resolve" in hasty.reason
-    sizes = max(np.prod(sizes) for sizes in estimator._expansions)
+    sizes = max(np.prod(sizes) for sizes in estimator.attempts.expansions)
     assert sizes <= 3600
 
 
@@ -335,7 +336,7 @@ def test_what_is_left_of_a_residual_has_hardly_any_solution():
     bump = lambda p: jnp.concatenate([jnp.sin(150 * p + 1), jnp.cos(150 * p)])
     estimator = spoilt(family, bump)
     at = estimator.linearisation(1e-3, [5.0])
-    expansion = estimator._expansion((96,), at.parameters)
+    expansion = estimator.attempts.expansion((96,), at.parameters)
     solved = expansion.step(at, expansion.zero, expansion.base(at))
     assert 1e-6 < solved.remaining_share < 1e-3
     points = expansion.inside.points
@@ -349,13 +350,13 @@ def test_corrections_themselves_have_to_agree(monkeypatch):
     """Two of one size and opposite signs are no estimate."""
     estimator = spoilt(Spring(), lambda p: jnp.sin(3 * p))
     signs = itertools.chain([1.0, -1.0], itertools.cycle([-1.0, 1.0]))  # the third beside the first
-    honest = Estimator._attempt
+    honest = Attempts.__call__
 
     def attempt(self, sizes, at):
         made = honest(self, sizes, at)
         return made._replace(coefficients=next(signs) * made.coefficients)
 
-    monkeypatch.setattr(Estimator, "_attempt", attempt)
+    monkeypatch.setattr(Attempts, "__call__", attempt)
     estimate = estimator(1e-3, [0.5])
     assert np.isnan(estimate.error)
     assert "do not agree" in estimate.reason
@@ -417,7 +418,7 @@ def test_a_bound_that_is_enough_is_above_the_error(name):
     estimator, points = of_function(family, function), family.domain.sobol(4000)
     truth = np.asarray(family.truth(points, np.array(lam))).reshape(len(points), -1)
     for sizes in np.array([[1e-9, 0.0], [1e-9, 1e-13], [0.0, 1e-12]]):
-        limits = estimator._bounds(estimator.linearisation(sizes, lam))
+        limits = estimator.bounds(estimator.linearisation(sizes, lam))
         made = np.asarray(jax.vmap(lambda p, s=sizes: error(s, p))(points))
         true = np.max(np.linalg.norm(made, axis=0) / np.linalg.norm(truth, axis=0))
         assert limits is not None
@@ -461,7 +462,7 @@ def test_a_bound_counts_loss_weights_that_nothing_is_linearised_about():
 def test_a_page_that_leaves_a_level_open_has_no_bound():
     family = FAMILIES["helmholtz-2d"]()
     estimator = spoilt(family, lambda p: jnp.sin(60 * p[:1]))
-    estimator._determinacy = Determinacy(levels=(("u", ("x", "y")),))
+    estimator.attempts.determinacy = Determinacy(levels=(("u", ("x", "y")),))
     estimate = estimator(1e-6, [3.0], fronts=False, seconds=0.0, bounds=True)
     assert estimate.at_most == np.inf
 
