@@ -23,7 +23,8 @@ STEADY = 1.3  # and the factor within which two bounds by it have to agree
 SURE = 1.5  # times a bound: constants and norms are those of finitely many functions and points
 ROUNDED = 1.02  # times the size of a correction: its norm over other points is slightly another
 INSIDE, ON_FACES = 2048, 512  # scattered points for norms of a residual
-LARGE = 1e-2  # a relative error above which the linearised equation bounds no other
+LARGE = 1e-2  # a relative error above which the linearised equation bounds no other,
+CURVED = 0.125  # and the share of its change that an equation may have beside the linearised one
 
 
 class SmallExpansions:
@@ -92,8 +93,10 @@ class Bounds:
         constants = []
         for expansion in self._small.both:
             scale = np.sqrt(expansion.mean_square(self._at.values(expansion.inside.points)))
+            if not np.all(scale > 0):
+                return []  # of what vanishes no error is relative
             try:
-                constant = stability(expansion, self._at, np.where(scale > 0, scale, 1))
+                constant = stability(expansion, self._at, scale)
             except (NotFinite, NotSolvable):
                 return []
             if constant is None:
@@ -127,6 +130,32 @@ class Bounds:
         left = [norm(self._at, basis, coefficients) for norm in self._small.norms]
         one, other = (constant.bound(np.array(left)) for constant in self._constants)
         most = ROUNDED * size + SURE * max(one, other)
-        near = self._small.family.is_linear() or most < LARGE
         agree = max(one, other) <= STEADY * min(one, other)
-        return most if near and agree else np.inf
+        return most if agree and self._is_nearly_linear(most) else np.inf
+
+    def _is_nearly_linear(self, size: float) -> bool:
+        """Whether the linearised equation tells what an error of that relative size does.
+
+        Asked of the function that it amplifies most. If half of what Kantorovich's theorem allows
+        is left beside it, Newton's method ends within what a bound is multiplied by to be sure.
+        """
+        if self._small.family.is_linear():
+            return True
+        if not size < LARGE:
+            return False
+        expansion, worst = self._small.both[0], self._constants[0]
+        series, step = expansion.base(self._at), size * worst.function
+        try:
+            about = expansion.rows(self._at, expansion.zero, series)
+            beside = expansion.rows(self._at, step, series)
+        except NotFinite:
+            return False
+        linear, rest = [], []
+        for one, other in zip(about[: len(series)], beside[: len(series)], strict=True):
+            grid = one.collocation
+            assert isinstance(grid, TensorGrid)
+            change = np.einsum("ncso,sno->nc", one.slopes, grid.series(step))
+            mass = reduce(np.kron, grid.weights)
+            linear.append(float(mass @ np.sum(change**2, axis=1)))
+            rest.append(float(mass @ np.sum((other.residual - one.residual - change) ** 2, axis=1)))
+        return bool(worst.factors @ rest <= CURVED**2 * (worst.factors @ linear))

@@ -28,10 +28,14 @@ EXACT = 1.5  # the factor by which rounding may have changed the constant
 
 
 class Stability(NamedTuple):
-    """The constant C, and the factors of the terms' mean squares in the norm that it goes with."""
+    """The constant C, and the factors of the terms' mean squares in the norm that it goes with.
+
+    `function` (outputs, functions), of relative size one, is the one with the largest error.
+    """
 
     constant: float
     factors: np.ndarray
+    function: np.ndarray
 
     def bound(self, mean_squares: np.ndarray) -> float:
         """What an error is at most, of residuals with these mean squares, one for each grid."""
@@ -50,14 +54,15 @@ def stability(expansion: Expansion, at: Linearisation, scale: np.ndarray) -> Sta
     found = [_largest(normal, mass, start) for start in random]
     largest, function = max(found, key=lambda pair: pair[0])
     image = sum(float(np.sum(r.apply(function) ** 2)) for r in rows)
-    itself = float(function @ mass(function)) / max(image, np.finfo(float).tiny)
+    square = float(function @ mass(function))
+    itself = square / max(image, np.finfo(float).tiny)
     if not 1 / EXACT**2 < itself / largest < EXACT**2:
         return None  # the normal matrix is nearly singular: rounding is what its inverse has
     shaped = function.reshape(expansion.zero.shape)
     if max(expansion.basis.tails(shaped)) > RESOLVED:
         return None
     factors = np.array([r.scale for r in rows[: len(expansion.grids)]])
-    return Stability(float(np.sqrt(max(largest, itself))), factors)
+    return Stability(float(np.sqrt(max(largest, itself))), factors, shaped / np.sqrt(square))
 
 
 def _largest(
