@@ -160,7 +160,8 @@ def test_a_network_has_kinks_where_it_is_told():
 
 def test_a_network_with_kinks_goes_into_a_page_and_not_into_arrays(tmp_path):
     solution = untrained(Wall(), MLP(widths=(5,), kinks=(2 * PLACE - 1,)))
-    np.testing.assert_allclose(*compared(solution, solution.to_program()), atol=1e-12)
+    mine, theirs = compared(solution, solution.to_program())
+    np.testing.assert_allclose(mine, theirs, atol=1e-12)
     with pytest.raises(lc.LcpinnError, match=r"kinks.* export it to \.onnx"):
         solution.to_arrays(tmp_path / "u.npz")
 
