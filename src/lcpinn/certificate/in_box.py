@@ -118,8 +118,8 @@ class InBox:
         """Those of two expansions to begin with: as the residual needs, if that is affordable."""
         fine, coarse = self._quick_sizes
         if self._least is not None:
-            more = (self._beyond(self._least, sizes) for sizes in (fine, coarse))
-            return FirstSizes(*more, quick=False)
+            more, less = (self._beyond(self._least, sizes) for sizes in (fine, coarse))
+            return FirstSizes(more, less, quick=more == fine)
         if self._dim == 1 or self._patience.seconds > 0:
             wanted = tuple(max(num, FEWEST[self._dim]) for num in needed(self._at))
             if any(a > b for a, b in zip(wanted, fine, strict=True)):
