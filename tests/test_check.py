@@ -222,8 +222,8 @@ def test_a_broken_family_fails(name, changes, says):
 
 
 def test_every_check_has_a_family_that_fails_it():
-    """But for the names: a family whose names do not bind cannot be built."""
-    assert {name for name, _, _ in BROKEN.values()} == set(CHECKS) - {"names"}
+    """But for the names: a family whose names do not bind cannot be built. Jumps are only named."""
+    assert {name for name, _, _ in BROKEN.values()} == set(CHECKS) - {"names", "jumps"}
 
 
 def test_what_cannot_be_traced_is_not_tried_further():
@@ -306,10 +306,112 @@ def test_a_failure_is_an_exit_code(decay, tmp_path):
     found = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py")])
     assert found.exit_code == 1
     assert "✗  corners" in found.stdout
-    assert "2 of 12 checks failed" in found.stdout
+    assert "2 of 13 checks failed" in found.stdout
     as_json = CliRunner().invoke(app, ["check", str(tmp_path / "bad.py"), "--json"])
     assert as_json.exit_code == 1
     report = json.loads(as_json.stdout)
     assert (report["family"], report["ok"]) == ("decay", False)
     findings = [Finding(**f) for f in report["checks"]]
     assert [f.name for f in findings if not f.ok] == ["corners", "exact solution"]
+
+
+# -- Coefficients that jump ------------------------------------------------------------------------
+
+
+def conductivity(x, at=0.7):
+    return jnp.where(x < at, 1.0, 8.0)
+
+
+class Bar(lc.Family):
+    """k(x) u_xx = 1: not the same as (k u_x)_x = 1 where k jumps."""
+
+    domain = lc.Box(x=(0.0, 2.0))
+    parameters = lc.Uniform(h=(0.5, 5.0), a=(0.5, 1.5))
+
+    @lc.interior
+    def equation(self, u_xx, x, h):
+        return h * conductivity(x) * u_xx - jnp.where(x < 0.4, 1.0, 2.0)
+
+    @lc.on()
+    def ends(self, u):
+        return u
+
+
+class MovingBar(Bar):
+    """The same with a jump whose place is a coefficient."""
+
+    @lc.interior
+    def equation(self, u_xx, x, a):
+        return conductivity(x, a) * u_xx - 1.0
+
+
+class FluxForm(Bar):
+    """k(x) T_x + q = 0, q_x = f."""
+
+    outputs = ("T", "q")
+
+    @lc.interior
+    def equation(self, T_x, q, q_x, x):
+        return conductivity(x) * T_x + q, q_x - jnp.where(x < 0.4, 1.0, 2.0)
+
+    @lc.on()
+    def ends(self, T):
+        return T
+
+
+class Plate(lc.Family):
+    """u_t = k(x) (u_xx + u_yy)."""
+
+    domain = lc.Box(t=(0.0, 1.0), x=(0.0, 2.0), y=(0.0, 1.0))
+    parameters = lc.Uniform(h=(0.5, 5.0))
+
+    @lc.interior
+    def equation(self, u_t, laplacian_u, x, h):
+        return u_t - h * conductivity(x) * laplacian_u
+
+
+def test_a_jump_of_the_leading_coefficient_is_named():
+    """And not that of the right-hand side, where nothing is ambiguous."""
+    found = one(Bar(), "jumps")
+    assert found.ok
+    assert found.applies
+    assert found.detail.startswith(
+        "the coefficient of u_xx jumps at x = 0.7: u and u_x are taken as continuous there; "
+    )
+    assert "the coefficient times u_x, that is continuous" in found.detail
+    assert "outputs u and q" in found.detail
+    assert "0.4" not in found.detail
+
+
+def test_in_flux_form_outputs_are_continuous():
+    detail = one(FluxForm(), "jumps").detail
+    assert detail == (
+        "the coefficient of T_x jumps at x = 0.7: T and q are taken as continuous there"
+    )
+
+
+def test_a_jump_that_moves_with_a_coefficient_is_seen():
+    detail = one(MovingBar(), "jumps").detail
+    assert "u_xx jumps at a value of x that depends on the coefficients: u and u_x are" in detail
+
+
+def test_a_jump_in_several_coordinates():
+    detail = one(Plate(), "jumps").detail
+    assert "the coefficient of u_xx jumps at x = 0.7: u and u_x are taken" in detail
+    assert "jumps at t" not in detail
+    assert "jumps at y" not in detail
+
+
+@pytest.mark.parametrize("family", [Sound, lambda: BUILT_IN["helmholtz-2d"]()])
+def test_smooth_coefficients_do_not_jump(family):
+    found = one(family(), "jumps")
+    assert (found.ok, found.detail) == (True, "no coefficient of a highest derivative jumps")
+
+
+def test_a_steep_coefficient_is_no_jump():
+    class Steep(Bar):
+        @lc.interior
+        def equation(self, u_xx, x):
+            return (2 + jnp.tanh(200 * (x - 0.7))) * u_xx - 1.0
+
+    assert one(Steep(), "jumps").detail.startswith("no coefficient")

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from test_explorer import compared, untrained
 
 import lcpinn as lc
 from benchmarks.zoo.layers import InteriorLayer
@@ -155,6 +156,14 @@ def test_a_network_has_kinks_where_it_is_told():
     values, slopes = np.asarray(series[0, 0]), np.asarray(series[1, 0])
     np.testing.assert_allclose(values[0], values[1], atol=1e-5)
     assert np.abs(slopes[0] - slopes[1]).max() > 1e-3
+
+
+def test_a_network_with_kinks_goes_into_a_page_and_not_into_arrays(tmp_path):
+    solution = untrained(Wall(), MLP(widths=(5,), kinks=(2 * PLACE - 1,)))
+    mine, theirs = compared(solution, solution.to_program())
+    np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    with pytest.raises(lc.LcpinnError, match=r"kinks.* export it to \.onnx"):
+        solution.to_arrays(tmp_path / "u.npz")
 
 
 def test_no_family_without_jumps_gets_kinks():

@@ -14,7 +14,8 @@ from hooks import FUNCTIONS, WITHOUT, over_points
 from typer.testing import CliRunner
 
 import lcpinn as lc
-from lcpinn.certificate.estimator import Correction, Estimate, Estimator
+from lcpinn.certificate.estimate import Correction, Estimate
+from lcpinn.certificate.estimator import Estimator
 from lcpinn.cli import app
 from lcpinn.explorer import Program, explore, trace
 from lcpinn.explorer.page import _tidy_settings, assemble, contents

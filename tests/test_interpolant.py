@@ -148,7 +148,7 @@ def test_it_is_judged_between_its_nodes(spiral):
     """At nodes, such as the corners of the prior, nothing is missing whatever the polynomial."""
     with double():
         lam = spiral.protocol.network.doubtful(spiral.params)
-        (estimate, *_) = Judge(spiral.problem)(spiral.params, num=1)
+        (estimate, *_) = Judge(spiral.problem, 1e-6)(spiral.params, num=1)
         first = np.asarray(spiral.family.parameters.from_unit((1 + lam[:1]) / 2))[0]
     np.testing.assert_allclose(list(estimate.at.values()), first)
     for row, selection in zip(lam.T, spiral.params["selections"], strict=True):

@@ -16,15 +16,24 @@ from toy import Decay, of_kind
 from typer.testing import CliRunner
 
 import lcpinn as lc
-from lcpinn.certificate import Estimate
+from lcpinn.certificate import Estimate, Estimator
 from lcpinn.cli import app
-from lcpinn.jet import Orders, Series
+from lcpinn.families import FAMILIES
+from lcpinn.jet import Orders, Series, expand
 from lcpinn.network import MLP, FiLM, Unseen
 from lcpinn.optimiser import GaussNewton, Restarts
 from lcpinn.optimiser.watch import Watch
 from lcpinn.protocol.shrink import shrunk
 from lcpinn.sampling import Sampling
-from lcpinn.verdict import Judge, Verdict, check_tolerance, from_estimates, settings_of, worst
+from lcpinn.verdict import (
+    MANY,
+    Judge,
+    Verdict,
+    check_tolerance,
+    from_estimates,
+    settings_of,
+    worst,
+)
 
 
 def first(prior, num):
@@ -102,7 +111,10 @@ def test_a_bound_serves_where_it_decides():
     within = from_estimates([*estimates(1e-8), bounded(0.0, 1e-7)], 1e-6)
     assert within.solved is True
     assert (within.error, within.at) == (1e-7, {"k": 9.0})
-    assert "at most 1.0e-07 at k = 9" in within.reason
+    assert within.reason == (
+        "the error is at most 1.0e-07 at k = 9 "
+        "(2 settings, 1 of them bounded and not resolved, tolerance 1e-06)"
+    )
     above = from_estimates([*estimates(1e-8), bounded(1e-4, np.inf)], 1e-6)
     assert above.solved is False
     assert (above.error, above.at) == (1e-4, {"k": 9.0})
@@ -124,6 +136,7 @@ def judge_with(estimator):
     family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
+    judge.enough = 1e-3
     judge._estimator = estimator
     return judge
 
@@ -141,6 +154,94 @@ def test_a_last_verdict_looks_beyond_the_first_that_is_not_known():
     assert from_estimates(estimates, 1e-2).solved is False
 
 
+def test_all_that_is_bounded_alone_is_named():
+    every = from_estimates([bounded(0.0, 1e-7)] * 3, 1e-3)
+    assert every.reason.endswith("(3 settings, bounded and not resolved, tolerance 1e-03)")
+
+
+# -- Many settings --------------------------------------------------------------------------------
+
+
+class Answer:
+    """In place of a network: the exact solution with noise-like waves, spoilt about one setting.
+
+    Parameters are (size of the waves, size of the spoilt part, where it is).
+    """
+
+    def __init__(self, family, bump=lambda p: jnp.sin(jnp.pi * p)):
+        def function(params, point, lam):
+            waves, size, centre = params
+            fine = waves * jnp.sin(900 * point.sum() + 5 * jnp.sin(200 * point.sum()))
+            near = jnp.exp(-(((lam[0] - centre) / 0.03) ** 2))
+            return family.call("exact", point, lam) + fine + size * near * bump(point)
+
+        def jet(params, points, lam, weights, orders):
+            at = lambda p: expand(lambda q: function(params, q, lam), p, orders)
+            return jnp.moveaxis(jax.vmap(at)(points), 0, 1)
+
+        self.family, self.function = family, function
+        self.estimator = Estimator(family, jet)
+
+    def judge(self, tolerance):
+        judge: Any = Judge.__new__(Judge)
+        network = SimpleNamespace(doubtful=lambda params: None)
+        judge.problem = SimpleNamespace(family=self.family, network=network)
+        judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
+        judge.enough, judge._estimator = 0.1 * tolerance, self.estimator
+        return judge
+
+    def error(self, params, lam):
+        """The relative error, against the truth."""
+        points = np.asarray(self.family.domain.sobol(4096))
+        truth = np.asarray(jax.vmap(lambda p: self.family.call("exact", p, lam))(points))
+        made = np.asarray(jax.vmap(lambda p: self.function(params, p, lam))(points))
+        return float(np.linalg.norm(made - truth) / np.linalg.norm(truth))
+
+
+@pytest.fixture(scope="module")
+def helmholtz():
+    return Answer(FAMILIES["helmholtz-1d"]())
+
+
+@pytest.mark.usefixtures("x64")
+def test_many_settings_are_judged_where_an_error_is_far_below_the_tolerance(helmholtz):
+    """Waves as fine as those take a thousand functions, and a second a setting, to resolve."""
+    params, judge = np.array([1e-15, 0.0, 1.0]), helmholtz.judge(1e-6)
+    judge(params, num=1)  # what is compiled is another matter
+    begun = time.perf_counter()
+    found = judge(params, num=MANY, seconds=60.0, last=True)
+    assert len(found) == MANY
+    assert time.perf_counter() - begun < 0.25 * MANY
+    assert all(np.isnan(e.error) and e.at_most <= 1e-7 for e in found)
+    for e in found:
+        assert helmholtz.error(params, np.array(list(e.at.values()))) <= e.at_most
+    verdict = from_estimates(found, 1e-6, judge.few)
+    assert (verdict.solved, verdict.settings) == (True, MANY)
+    assert "bounded and not resolved" in verdict.reason
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("place", [11, 29, 63])
+def test_a_network_that_is_spoilt_at_one_setting_is_found(helmholtz, place):
+    """Between the settings that a few would look at: an error that is smooth, and hardly above."""
+    centre = 1.0 + 9.0 * place / 64
+    params, judge = np.array([1e-15, 2e-6, centre]), helmholtz.judge(1e-6)
+    verdict = from_estimates(judge(params, num=MANY, last=True), 1e-6, judge.few)
+    assert verdict.solved is False
+    assert verdict.at == pytest.approx({"k": centre})
+    assert verdict.error == pytest.approx(helmholtz.error(params, np.array([centre])), rel=0.05)
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_error_near_the_tolerance_is_resolved(helmholtz):
+    """A bound there would be too large to say solved, and an estimate says what it is."""
+    params, judge = np.array([1e-15, 3e-7, 5.5]), helmholtz.judge(1e-6)
+    by_setting = {e.at["k"]: e for e in judge(params, num=5, last=True)}
+    true = helmholtz.error(params, np.array([5.5]))
+    assert by_setting[5.5].error == pytest.approx(true, rel=0.05)
+    assert all(e.at_most <= 1e-7 for k, e in by_setting.items() if k != 5.5)
+
+
 def test_a_single_good_setting_proves_nothing_about_the_others():
     verdict = from_estimates(estimates(1e-8), 1e-6, few=5)
     assert verdict.solved is None
@@ -154,7 +255,8 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     """A slow first estimate would leave no seconds for the others."""
     asked, clock = [], itertools.count()
 
-    def estimator(params, lam, shots, *, fronts, seconds, bounds):
+    def estimator(params, lam, shots, *, fronts, seconds, bounds, enough):
+        assert (bounds, enough) == (True, 1e-3)
         asked.append(seconds)
         return Estimate(1e-8, "")
 

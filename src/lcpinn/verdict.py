@@ -2,7 +2,8 @@
 
 Every training ends with a verdict. It rests on the certificate's estimates (lcpinn.certificate),
 taken at a sequence of lambda that begins with the ends of the range and fills it evenly from there,
-for as long as a share of the training's time allows.
+for as long as a share of the training's time allows. Of an error that is far below the tolerance a
+bound is enough, which takes a moment where an estimate may take a second: so many more are judged.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from lcpinn.spec import short
 TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
 SHARE = 0.1  # of the training's time, for estimates
 OVERDUE = 3.0  # times what estimates may take, after which even a few of them are too many
-LEAST = 4.0  # seconds for the last ones, where training took as long
+BELOW = 0.1  # of the tolerance: an error that is bounded by less is not resolved
+LEAST = 3.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings: without as many (5 with one coefficient) no verdict; at most
 NAMED = 3  # settings that are listed one by one
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
@@ -40,9 +42,10 @@ PATIENT = 100.0  # seconds of training from which on a front may be followed una
 class Verdict:
     """Whether a family is solved: True, False, or None where nothing can be said.
 
-    `error` is the largest estimated relative error over lambda, found at `at`; `settings` says how
-    many lambda were judged, `reason` everything in one sentence. `solved_at` are the settings whose
-    own solutions (lcpinn.own_solutions) the network was trained on.
+    `error` is the largest estimated relative error over lambda, found at `at`, or what it is there
+    at most; `settings` says how many lambda were judged, `reason` everything in one sentence.
+    `solved_at` are the settings whose own solutions (lcpinn.own_solutions) the network was trained
+    on.
     """
 
     solved: bool | None
@@ -115,10 +118,14 @@ def settings_of(prior: Coefficients) -> Iterator[np.ndarray]:
 
 
 class Judge:
-    """The largest estimated error of a network over lambda; it knows how long it takes."""
+    """The largest estimated error of a network over lambda; it knows how long it takes.
 
-    def __init__(self, problem: Problem):
+    It is asked beside a tolerance: of an error far below that a bound is enough.
+    """
+
+    def __init__(self, problem: Problem, tolerance: float):
         self.problem, self._estimator = problem, of_network(problem)
+        self.enough = BELOW * tolerance
         family = problem.family
         self._draws = None if family.weights is None else family.weights.sobol(8, seed=0)
         self.few = {0: 1, 1: 5}.get(len(family.parameters.free), FEW)
@@ -155,7 +162,7 @@ class Judge:
             enough = len(estimates) >= self.few - 1
             allowed = min(each, remaining if enough else remaining / 2)
             estimate = self._estimator(
-                params, lam, shots, fronts=fronts, seconds=allowed, bounds=True
+                params, lam, shots, fronts=fronts, seconds=allowed, bounds=True, enough=self.enough
             )
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:
@@ -217,10 +224,11 @@ def judge(
     for then, tell how far the residual fell.
     """
     fronts = tolerance is not None or seconds >= PATIENT
+    tolerance = TOLERANCE if tolerance is None else tolerance
     allowed = max(SHARE * seconds, min(seconds, LEAST), 1.0)
-    ask = Judge(problem)
+    ask = Judge(problem, tolerance)
     estimates = ask(params, num=MANY, seconds=allowed, fronts=fronts, draws=draws, last=True)
-    verdict = from_estimates(estimates, TOLERANCE if tolerance is None else tolerance, ask.few)
+    verdict = from_estimates(estimates, tolerance, ask.few)
     if verdict.solved is None and held_out is not None and start is not None:
         fall = residual_fall(problem, start(), params, held_out)
         return replace(verdict, reason=f"{verdict.reason}; {fall}")
@@ -255,12 +263,17 @@ def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) ->
         )
         return Verdict(None, error, at, tolerance, reason, num)
     settings = f"{num} settings, " if num > 1 else ""
-    if largest in known:
-        reason = f"the largest estimated error is {error:.1e}{_where(at)}"
-    else:
-        reason = f"the error is at most {error:.1e}{_where(at)}, though it is not resolved"
-    reason += f" ({settings}tolerance {tolerance:.0e})"
+    size = "the largest estimated error is" if largest in known else "the error is at most"
+    counted = f"{settings}{_bounded(num - len(known), num)}tolerance {tolerance:.0e}"
+    reason = f"{size} {error:.1e}{_where(at)} ({counted})"
     return Verdict(True, error, at, tolerance, reason, num)
+
+
+def _bounded(count: int, num: int) -> str:
+    """How many of the settings have a bound in place of an estimate."""
+    if count == 0:
+        return ""
+    return f"{f'{count} of them ' if count < num else ''}bounded and not resolved, "
 
 
 def _bound(estimate: Estimate) -> str:

@@ -6,11 +6,12 @@ the residual on their right-hand side, conditions that an ansatz imposes include
     T'(u)[d] = -T(u)     for every term T, inside and on the faces.
 
 A small residual alone says little where errors build up in time or near a resonance; this does.
-`lcpinn.spectral` solves it; `estimator.py` says when its answer counts as an estimate, and
-`report.py` makes the certificate over many lambda.
+`lcpinn.spectral` solves it; `estimator.py` asks for it at one lambda, the files beside it say when
+an answer counts as an estimate, and `report.py` makes the certificate over many lambda.
 """
 
-from lcpinn.certificate.estimator import Estimate, Estimator, of_network
+from lcpinn.certificate.estimate import Estimate
+from lcpinn.certificate.estimator import Estimator, of_network
 from lcpinn.certificate.report import certificate, worst_case
 
 __all__ = ["Estimate", "Estimator", "certificate", "of_network", "worst_case"]

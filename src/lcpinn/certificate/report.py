@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.certificate.estimator import Estimate, of_network
+from lcpinn.certificate.estimate import Estimate
+from lcpinn.certificate.estimator import of_network
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
 from lcpinn.rows import Problem

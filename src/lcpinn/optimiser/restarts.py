@@ -135,8 +135,8 @@ class Restarts(Phase):
 
         def stopped(state: RestartsState, info: Info) -> Stop | None:
             if bool(state.solved):
-                text = f"estimated error {float(state.error):.1e} after {int(state.step)} steps"
-                return Stop(StopReason.SOLVED, f"solved: {text}")
+                text = f"estimated error at most {float(state.error):.1e}"
+                return Stop(StopReason.SOLVED, f"solved: {text} after {int(state.step)} steps")
             # While starts are tried only the clock may end it: a start that is over is judged.
             stop = inner.stopped(state.inner, info)
             if stop is None or (self._trying(state) and float(info.get("seconds_left", 1.0)) > 0):

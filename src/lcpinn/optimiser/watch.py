@@ -26,7 +26,7 @@ class Watch:
 
     def __init__(self, problem: Problem, tolerance: float):
         self.tolerance, self.error = tolerance, math.inf
-        self._judge = Judge(problem)
+        self._judge = Judge(problem, tolerance)
         self._began, self._loss = time.perf_counter(), math.inf
 
     def estimate(self, params: Params) -> Estimate:

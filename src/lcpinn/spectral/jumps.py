@@ -7,11 +7,12 @@ what is merely steep does. It counts where it is at the same place for several s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from lcpinn.family import Family
+from lcpinn.prior import Coefficients
 
 POINTS = 2000  # an even number of intervals would have a jump in the middle between two of them
 SETTINGS = 3
@@ -31,11 +32,21 @@ def jumps(family: Family, along: Callable[[np.ndarray], Along]) -> tuple[float, 
     `along` makes of a setting (p,) the function whose jumps are looked for.
     """
     (low, high), prior = next(iter(family.domain.ranges.values())), family.parameters
+    found = [jumps_of(along(setting), low, high) for setting in settings(prior)]
+    return common(found, low, high)
+
+
+def settings(prior: Coefficients) -> list[np.ndarray]:
+    """A few inner settings (p,) that have nothing in common."""
     every = np.random.default_rng(3).uniform(0.2, 0.8, (SETTINGS, prior.dim))
-    found = [_of_one(along(np.asarray(prior.from_unit(unit))), low, high) for unit in every]
-    length = high - low
-    common = [x for x in found[0] if all(_has(other, x, SAME * length) for other in found[1:])]
-    return tuple(float(_rounded(x, low, length)) for x in common)
+    return [np.asarray(prior.from_unit(unit)) for unit in every]
+
+
+def common(found: Sequence[np.ndarray], low: float, high: float) -> tuple[float, ...]:
+    """Places that are in all of these sets."""
+    near = SAME * (high - low)
+    same = [x for x in found[0] if all(_has(other, x, near) for other in found[1:])]
+    return tuple(float(_rounded(x, low, high - low)) for x in same)
 
 
 def _has(places: np.ndarray, x: float, near: float) -> bool:
@@ -48,7 +59,8 @@ def _rounded(x: float, low: float, length: float) -> float:
     return short if abs(short - x) < SAME * length else x
 
 
-def _of_one(numbers: Along, low: float, high: float) -> np.ndarray:
+def jumps_of(numbers: Along, low: float, high: float) -> np.ndarray:
+    """Where numbers jump between two ends, at one setting."""
     grid = np.linspace(low, high, POINTS)
     values = numbers(grid)
     if not np.isfinite(values).all():

@@ -31,6 +31,8 @@ from lcpinn.rows import Problem, pointwise
 from lcpinn.sampling import Batch, Points, Sampling, fixed, with_normals
 from lcpinn.spectral.determinacy import FRAMES as DETERMINED_IN
 from lcpinn.spectral.determinacy import determinacy
+from lcpinn.spectral.interfaces import interfaces
+from lcpinn.spectral.linearisation import linearised
 from lcpinn.term import Term
 
 TOLERANCE = 1e-8  # of an exact solution's residual, relative to the size of what cancels in it
@@ -472,6 +474,14 @@ def _one_solution(bench: _Bench) -> str:
     return (known.note or "the terms determine one solution, at the settings tried") + outflow
 
 
+def _jumps(bench: _Bench) -> str:
+    """What a page means where coefficients jump depends on how it is written: say what is taken."""
+    if not isinstance(bench.family.domain, Box):
+        raise _Void("not looked for: the domain is no box")
+    found = interfaces(linearised(bench.family))
+    return "; ".join(map(str, found)) or "no coefficient of a highest derivative jumps"
+
+
 def _words(names: Iterable[str], values: Iterable[Any]) -> str:
     return ", ".join(f"{n} = {float(v):.6g}" for n, v in zip(names, values, strict=True))
 
@@ -489,4 +499,5 @@ CHECKS: dict[str, Callable[[_Bench], str]] = {
     "truth": _truth,
     "evaluation": _evaluation,
     "one solution": _one_solution,
+    "jumps": _jumps,
 }
