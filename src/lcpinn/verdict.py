@@ -1,7 +1,8 @@
 """Solved or not: the largest estimated error of a network over lambda, in one sentence.
 
 Every training ends with a verdict. It rests on the certificate's estimates (lcpinn.certificate),
-taken at a sequence of lambda that begins with the ends of the range and fills it evenly from there,
+taken at a sequence of lambda that begins with the ends of the range and fills it evenly from there
+(of several coefficients, with settings whose residuals are largest among hundreds: lcpinn.suspects)
 for as long as a share of the training's time allows. Of an error that is far below the tolerance a
 bound is enough, which takes a moment where an estimate may take a second: so many more are judged.
 """
@@ -13,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -27,6 +29,7 @@ from lcpinn.prior import Coefficients
 from lcpinn.rows import Problem
 from lcpinn.sampling import Batch
 from lcpinn.spec import short
+from lcpinn.suspects import Suspects
 
 TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
 SHARE = 0.1  # of the training's time, for estimates
@@ -156,7 +159,8 @@ class Judge:
         first = began = time.perf_counter()
         estimates: list[Estimate] = []
         prior = self.problem.family.parameters
-        sequence = itertools.chain(self._suspects, self._doubtful(params), settings_of(prior))
+        doubtful = self._doubtful(params, many=(num or 0) > self.few)
+        sequence = itertools.chain(self._suspects, doubtful, settings_of(prior))
         for lam in itertools.islice(sequence, num or self.few):
             remaining = max(OVERDUE * seconds - (time.perf_counter() - began), 0.0)
             enough = len(estimates) >= self.few - 1
@@ -176,11 +180,18 @@ class Judge:
         self.seconds += time.perf_counter() - first
         return estimates
 
-    def _doubtful(self, params: Params) -> Iterator[np.ndarray]:
-        """Settings that the network itself is least sure of."""
+    def _doubtful(self, params: Params, *, many: bool) -> Iterator[np.ndarray]:
+        """Settings that the network itself is least sure of; where `many` are to be judged, of
+        several coefficients those with the largest residuals."""
         lam = self.problem.network.doubtful(params)
         if lam is not None:
             yield from np.asarray(self.problem.family.parameters.from_unit((1 + lam) / 2))
+        elif many and Suspects.can_be_sought(self.problem):
+            yield from self._by_residual(params)
+
+    @cached_property
+    def _by_residual(self) -> Suspects:
+        return Suspects(self.problem)
 
     def suspect(self, at: Mapping[str, float]) -> None:
         """Look at this setting first from now on."""
