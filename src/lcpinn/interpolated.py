@@ -222,7 +222,8 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         remaining = seconds - (time.monotonic() - began)
         if remaining <= 0 or (len(state.missing) and state.missing[-1] <= growth.enough(state)):
             break
-        if growth.grid is not None and _overruns(state, solver, remaining, seconds):
+        enough = growth.enough(state)
+        if growth.grid is not None and _overruns(state, solver, remaining, seconds, enough):
             break
         try:
             state = growth.advanced(state, remaining, at_most=True)
@@ -248,12 +249,18 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
 
 
 def _overruns(
-    state: InterpolationState, solver: FamilySolver, remaining: float, seconds: float
+    state: InterpolationState, solver: FamilySolver, remaining: float, seconds: float, enough: float
 ) -> bool:
-    """Whether the next levels have more nodes than there is time for: half of them are none."""
-    further = len(SparseGrid(np.asarray(state.levels).tolist()).positions) - int(state.step)
+    """Whether there is no time for the nodes of the next levels, half of which are none; or, of one
+    coefficient, for as many as the decay until now says that it takes."""
+    step = int(state.step)
+    further = len(SparseGrid(np.asarray(state.levels).tolist()).positions) - step
+    last = state.missing[-2:]
+    if len(last) == 2 and state.levels.shape[1] == 1 and 0 < last[1] < last[0]:
+        rate = np.log(last[0] / last[1]) / (step // 2)  # a node: the last level doubled them
+        further = max(further, np.log(last[1] / enough) / rate)
     each = (seconds - remaining) / max(len(solver.solved), 1)
-    return further * each > OVERRUN * remaining
+    return bool(further * each > OVERRUN * remaining)
 
 
 def _hopeless(family: Family, missing: np.ndarray) -> bool:

@@ -92,6 +92,9 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         known = _known(family, tolerance, share)
         table = size_of(family, smooth=True)
         carriers, sweeps = solved.moving_carriers(table.frequency_scale)
+        if known is None and _tried(family) and not solved.carriers(table.frequency_scale):
+            # Between settings it is not known: fronts that sharpen, for which the guess is better.
+            return replace(guess, spent=time.perf_counter() - began)
         size = _resized(family, table, known, moving=bool(sweeps))
         guess = replace(
             guess,
@@ -165,11 +168,16 @@ def _resized(family: Family, size: Size, known: Between | None, *, moving: bool)
     return replace(size, widths=tuple(round(factor * width) for width in size.widths))
 
 
-def _known(family: Family, tolerance: float, seconds: float) -> Between | None:
-    """Solutions at all settings, where that is a matter of seconds: one coordinate and one
-    coefficient, or many of a linear equation. The training finds them solved."""
+def _tried(family: Family) -> bool:
+    """Whether it is found out before the network is chosen if all settings can be known."""
     free = len(family.parameters.free)
-    if free <= FEW and (family.domain.dim > 1 or free != 1):
+    return free == 1 or free > FEW
+
+
+def _known(family: Family, tolerance: float, seconds: float) -> Between | None:
+    """Solutions at all settings, where that is a matter of seconds: with one coefficient, or many
+    of a linear equation. The training finds them solved."""
+    if not _tried(family):
         return None
     try:
         known = known_between(family, tolerance=tolerance, seconds=seconds)
