@@ -49,7 +49,7 @@ class Network:
             size = 1e-3 * (1 + (100.0 if name == self.term else 0.0) * jnp.exp(-away))
             size = size * (1.0 if name == "equation" else 1e-4)
             every[name] = (
-                params * size[:, None, None] * jnp.ones((*points.coordinates.shape[:2], 1))
+                params["size"] * size[:, None, None] * jnp.ones((*points.coordinates.shape[:2], 1))
             )
         return every
 
@@ -58,7 +58,7 @@ class Network:
 def test_the_corner_where_a_term_does_not_hold_comes_first(term):
     """However small that term is beside another."""
     suspects = Suspects(Network(term))  # pyright: ignore[reportArgumentType]
-    found = suspects(jnp.ones(()))
+    found = suspects({"size": jnp.ones(())})
     assert found.shape == (FEW, 6)
     assert found[0] == pytest.approx(CORNER)
 
@@ -75,12 +75,12 @@ def test_a_verdict_on_many_settings_begins_with_them():
     judge: Any = Judge.__new__(Judge)
     judge.problem, judge._estimator, judge.enough = network, estimator, 1e-7
     judge.few, judge.seconds, judge._suspects, judge._draws = 3, 0.0, [], None
-    verdict = from_estimates(judge(jnp.ones(()), num=MANY, last=True), 1e-6, judge.few)
+    verdict = from_estimates(judge({"size": jnp.ones(())}, num=MANY, last=True), 1e-6, judge.few)
     assert verdict.solved is False
     assert list(verdict.at.values()) == pytest.approx(CORNER)
     assert looked[0] == pytest.approx(CORNER)
     looked.clear()
-    judge(jnp.ones(()))  # a few, while training runs: no time for it
+    judge({"size": jnp.ones(())})  # a few, while training runs: no time for it
     assert not any(np.allclose(lam, CORNER) for lam in looked)
 
 

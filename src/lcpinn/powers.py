@@ -13,6 +13,7 @@ least-squares problem when it is multiplied out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def as_polynomials(
 def _polynomial(prior: Coefficients, index: int, exponent: float) -> tuple[float, ...]:
     bounds = prior.ranges[prior.names[index]]
 
-    def variable(places: np.ndarray) -> np.ndarray:
+    def variable(places: Any) -> Any:
         unit = np.full((len(places), prior.dim), 0.5)
         unit[:, index] = (places + 1) / 2
         return _scaled(np.asarray(prior.from_unit(unit))[:, index], bounds, exponent)

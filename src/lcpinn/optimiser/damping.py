@@ -90,7 +90,7 @@ def candidates(
     *,
     num: int,
     solver: str,
-    radius: float,
+    radius: float | Array,
 ) -> Candidates:
     """The steps from theta, about which the model holds, for `num` dampings about the given one.
 

@@ -32,7 +32,7 @@ def levenberg_marquardt_step(
     *,
     num: int = 9,
     solver: str = "qr",
-    radius: float = jnp.inf,
+    radius: float | Array = jnp.inf,
     exploring: Array | bool = False,
 ) -> Step:
     """One step from theta with one of `num` dampings about the given one (zero: a first guess).

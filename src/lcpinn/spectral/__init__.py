@@ -21,7 +21,8 @@ from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, solve_family
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms
 from lcpinn.spectral.march import March, Unresolved, march_direction
-from lcpinn.spectral.solver import NumericalSolution, solve
+from lcpinn.spectral.numerical_solution import NumericalSolution
+from lcpinn.spectral.solver import solve
 
 __all__ = [
     "Axis",

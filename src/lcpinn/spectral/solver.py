@@ -1,16 +1,14 @@
 """The solution at one setting, without a network.
 
 The resolution grows, coordinate by coordinate, until the expansion's last coefficients have decayed
-and two sizes agree. An initial-value problem that no expansion resolves is marched through, twice
-and more, until two marches agree: with one coordinate window by window (windows.py), which is also
-where Newton's method begins, with two slab by slab (march.py).
+and two sizes agree. An initial-value problem that no expansion resolves is followed from its
+beginning on (followed.py), which is also where Newton's method may begin.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,6 +21,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import apply_axes
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.followed import USEFUL, marches_that_agree, windows_that_agree
 from lcpinn.spectral.frame import resized, too_many_holes
 from lcpinn.spectral.least_squares import MOST_DENSE, NotSolvable, Preconditioner, TooLarge
 from lcpinn.spectral.linearisation import Jet, Linearisation, linearised, of_ansatz, zero, zeroth
@@ -35,6 +34,7 @@ from lcpinn.spectral.march import (
     marched_values,
 )
 from lcpinn.spectral.newton import NotConverged, TimeIsUp, first_solution, newton
+from lcpinn.spectral.numerical_solution import NumericalSolution
 from lcpinn.spectral.refinement import Piecewise, refined
 from lcpinn.spectral.slab import SlabExpansion
 from lcpinn.spectral.windows import in_windows
@@ -50,65 +50,12 @@ SHARE = 0.1  # of the tolerance, that the last coefficients may have
 MOST_REMAINING = 1e-2  # the share of the residual that may be left between the points
 SLOW = 0.3  # by what two sizes more should lower the distance, where one could march instead
 NEAR = 0.1  # the distance within which Newton's method has found what it began with
-USEFUL = 1e-3  # an error above which a solution is none
-# What the first march may leave of the data, and each of the one before; how many there are.
-COARSE, FINER, MARCHES = 1e-2, 0.1, 6
+COARSE = 1e-2  # what the first march may leave of the data
 MARCHED, ROUGH = 64, 1e-3  # functions that one is expanded in; coefficients that it is known to
 ROOMS = (1.0, 1.5)  # functions that Newton's method begins with, for each that has such ones
-DECAYS, EVENLY = (1e-6, 1e-8, 1e-10, 1e-12), 4001  # of windows; times that two are compared at
 LIMITS = Limits(intervals=1500, slabs=2000, regularisation=1e-6)
 SECONDS = 60.0  # after which the resolution grows no more
 SHORT = 15.0  # the same for an equation that is not linear and can be marched through
-
-
-@dataclass(frozen=True)
-class NumericalSolution:
-    """u(coordinates) at one setting of the coefficients, called by name like a `Solution`.
-
-    `error` is the estimated relative L2 error, `reason` what kept it above the tolerance (empty
-    where nothing did), `resolution` the functions along each coordinate, or slabs and intervals.
-    """
-
-    family: Family
-    at: dict[str, float]
-    error: float
-    reason: str
-    resolution: dict[str, int]
-    note: str = ""
-    _values: Callable[[np.ndarray], np.ndarray] = field(repr=False, default=lambda points: points)
-
-    def __call__(self, **named: Any) -> Any:
-        """Values at named coordinates, which broadcast; a dict where there are several outputs."""
-        names = self.family.domain.names
-        arrays = _coordinates(names, self.at, named)
-        shape = np.broadcast_shapes(*(a.shape for a in arrays))
-        points = np.stack([np.broadcast_to(a, shape).ravel() for a in arrays], axis=-1)
-        values = self._values(points)
-        outputs = self.family.outputs
-        if len(outputs) == 1:
-            return values[:, 0].reshape(shape)
-        return {name: values[:, i].reshape(shape) for i, name in enumerate(outputs)}
-
-
-def _coordinates(names: Sequence[str], at: dict[str, float], named: dict[str, Any]) -> list[Any]:
-    """The coordinates' arrays; a coefficient may be named with the value that it was solved at."""
-    for name, value in named.items():
-        if name in at and np.all(np.asarray(value) == at[name]):
-            continue
-        if name in at:
-            raise LcpinnError(f"this solution is that of {name} = {at[name]:g} alone")
-        if name not in names:
-            takes = ", ".join(names)
-            raise LcpinnError(f"no such argument as {name!r}; the solution takes {takes}")
-    missing = [name for name in names if name not in named]
-    if missing:
-        raise LcpinnError(f"missing {', '.join(missing)}; the solution takes {', '.join(names)}")
-    try:
-        arrays = [np.asarray(named[name], float) for name in names]
-        np.broadcast_shapes(*(a.shape for a in arrays))
-    except (ValueError, TypeError) as error:
-        raise LcpinnError(f"the arguments do not broadcast together: {error}") from None
-    return arrays
 
 
 def solve(
@@ -188,9 +135,9 @@ class Solver:
         if self.march is not None or self.stepping is not None:
             try:
                 with blas_threads(1):
-                    marched = self._stepped() if self.march is None else self._marched(self.march)
-                if solution is None or marched.error < solution.error:
-                    solution = marched
+                    followed = self._followed()
+                if solution is None or followed.error < solution.error:
+                    solution = followed
             except Unresolved as unresolved:
                 why = f"{why}; a march: {unresolved}"
         if solution is None:
@@ -495,6 +442,23 @@ class Solver:
             coefficients[o, 0] += gone[0, o] - one[0, o]
         return coefficients
 
+    def _followed(self) -> NumericalSolution:
+        """Window by window, or slab by slab, where no expansion resolves it."""
+        if self.march is not None:
+            found = marches_that_agree(
+                self.march, *self._coarse_march, tolerance=self.tolerance,
+                deadline=self.began + SHORT + SECONDS,
+            )  # fmt: skip
+        else:
+            assert self.stepping is not None
+            found = windows_that_agree(
+                self.at, self.stepping, tolerance=self.tolerance, deadline=self.began + SECONDS
+            )
+        return NumericalSolution(
+            self.family, self.setting, max(found.error, 1e-15), found.reason, found.resolution, "",
+            found.values,
+        )  # fmt: skip
+
     def _of(self, best: Resolved) -> NumericalSolution:
         error, expansion, coefficients, why = best
         basis = expansion.basis
@@ -510,80 +474,3 @@ class Solver:
         return NumericalSolution(
             self.family, self.setting, error, why, resolution, self.known.note, values
         )
-
-    # Marches, and windows.
-
-    def _stepped(self) -> NumericalSolution:
-        """Windows in which coefficients decay further and further, until two solutions agree."""
-        assert self.stepping is not None
-        (name, (low, high)), = self.family.domain.ranges.items()  # fmt: skip
-        times, before, error, windows = np.linspace(low, high, EVENLY), None, np.inf, None
-        for decayed in DECAYS:
-            try:
-                windows = in_windows(self.at, self.stepping, decayed)
-            except (NotConverged, NotFinite, NotSolvable):
-                break
-            values = windows(times)
-            if before is not None:
-                error = _distance(values, before)
-            if error <= self.tolerance or time.perf_counter() > self.began + SECONDS:
-                break
-            before = values
-        if windows is None or error > USEFUL:
-            raise Unresolved("windows that follow one another do not get to its end")
-        why = "" if error <= self.tolerance else "finer windows do not agree to the tolerance"
-        return NumericalSolution(
-            self.family, self.setting, max(error, 1e-15), why, {name: windows.num_functions}, "",
-            lambda points: windows(points[:, 0]),
-        )  # fmt: skip
-
-    def _marched(self, march: March) -> NumericalSolution:
-        """Marches that leave less and less, until two agree to the tolerance."""
-        at, allowed, first = self._coarse_march
-        points = self.family.domain.sobol(4096, seed=3)
-        before, error, why = None, np.inf, ""
-        slabs: list[SlabExpansion] = []
-        size = 0
-        for i in range(MARCHES):
-            following = first if i == 0 else []
-            try:
-                if i > 0:
-                    march(at, allowed, following)
-            except Unresolved as unresolved:
-                if error > USEFUL:
-                    raise
-                why = f"a finer march is not resolved: {unresolved}"
-                break
-            finer = sum(len(s.splines.breaks) for s in following)
-            allowed = FINER * allowed
-            if finer < 1.2 * size:  # as before: that they agree would prove nothing
-                continue
-            slabs, along, size = following, march.direction.along, finer
-            values = at.values(points) + marched_values(slabs, along, points)
-            if before is not None:
-                error = _distance(values, before)
-            if error <= self.tolerance:
-                break
-            before = values
-            if time.perf_counter() - self.began > SHORT + SECONDS:
-                why = f"marches for {SECONDS:.0f} s do not reach the tolerance"
-                break
-        if error > USEFUL:
-            raise Unresolved("marches of two resolutions do not agree")
-        if error > self.tolerance and not why:
-            why = "marches do not reach the tolerance"
-        across = max(len(s.splines.breaks) - 1 for s in slabs)
-        names = self.family.domain.names
-        resolution = {names[march.direction.along]: len(slabs)}
-        resolution |= {names[1 - march.direction.along]: across}
-        return NumericalSolution(
-            self.family, self.setting, error, why, resolution, "",
-            lambda p: at.values(p) + marched_values(slabs, march.direction.along, p),
-        )  # fmt: skip
-
-
-def _distance(values: np.ndarray, others: np.ndarray) -> float:
-    """Of two functions by their values (n, outputs), relative; the worst output counts."""
-    scale = np.sqrt(np.mean(values**2, axis=0))
-    gap = np.sqrt(np.mean((values - others) ** 2, axis=0))
-    return float(np.max(gap / np.where(scale > 0, scale, 1)))
