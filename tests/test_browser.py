@@ -92,8 +92,11 @@ def pages(tmp_path_factory):
 class Page:
     """What a test does with a page: look, press keys, drag."""
 
+    latest: "Page | None" = None  # what the browser shows
+
     def __init__(self, driver, solution, path):
-        self.driver, self.solution = driver, solution
+        self.driver, self.solution, self.path = driver, solution, path
+        Page.latest = self
         driver.get("about:blank")
         for kind in ("browser", "performance"):
             driver.get_log(kind)  # of what was open before
@@ -157,6 +160,22 @@ def page(driver, pages, request):
     return Page(driver, *pages(getattr(request, "param", "curve")))
 
 
+@pytest.fixture(scope="module")
+def opened(driver, pages, request):
+    return Page(driver, *pages(request.param))
+
+
+@pytest.fixture
+def seen(driver, opened):
+    """A page that tests look at and leave as it is: they share it, since opening takes a second."""
+    return opened if Page.latest is opened else Page(driver, opened.solution, opened.path)
+
+
+looks_at_every_page = pytest.mark.parametrize(
+    "opened", tuple(SOLUTIONS), indirect=True, scope="module"
+)
+
+
 def every(*names):
     return pytest.mark.parametrize("page", names or tuple(SOLUTIONS), indirect=True)
 
@@ -164,10 +183,10 @@ def every(*names):
 # -- All pages -----------------------------------------------------------------------------------
 
 
-@every()
-def test_the_network_in_the_page_agrees_with_python(page):
-    found = page.check()
-    family = page.solution.family
+@looks_at_every_page
+def test_the_network_in_the_page_agrees_with_python(seen):
+    found = seen.check()
+    family = seen.solution.family
     points = np.stack([np.array(v) for v in found["coordinates"].values()], axis=-1)
     truth = family.truth(points, np.array(list(found["parameters"].values())))
     shown = np.stack([found["truth"][name] for name in family.outputs], axis=-1)
@@ -183,9 +202,9 @@ def eventually(holds):
     return found
 
 
-@every()
-def test_nothing_is_fetched_and_nothing_complains(driver, page):
-    page.values()
+@looks_at_every_page
+def test_nothing_is_fetched_and_nothing_complains(driver, seen):
+    seen.values()
     events = [json.loads(e["message"])["message"] for e in driver.get_log("performance")]
     asked = [
         e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
@@ -197,43 +216,43 @@ def test_nothing_is_fetched_and_nothing_complains(driver, page):
     assert driver.get_log("browser") == []
 
 
-@every()
+@looks_at_every_page
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_its_width(driver, page, width):
+def test_the_page_fits_its_width(driver, seen, width):
     size = {"width": width, "height": 850, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        assert page.run("return document.documentElement.scrollWidth") <= width
+        assert seen.run("return document.documentElement.scrollWidth") <= width
         # Plotly follows the window's width a moment later.
         inside = (
             "return [...document.querySelectorAll('.plot svg.main-svg, input, button, dd')]"
             ".filter(e => e.getClientRects().length).every(e => {"
             "const r = e.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth + 1})"
         )
-        assert eventually(lambda: page.run(inside))
+        assert eventually(lambda: seen.run(inside))
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-@every()
-def test_every_input_has_a_name_and_shows_its_focus(page):
-    unnamed = page.run(
+@looks_at_every_page
+def test_every_input_has_a_name_and_shows_its_focus(seen):
+    unnamed = seen.run(
         "return [...document.querySelectorAll('input, select, button')].filter(e => "
         "!(e.labels && e.labels.length) && !e.ariaLabel && !e.textContent).length"
     )
     assert unnamed == 0
-    seen = []
+    focused = []
     for _ in range(3):
-        page.find("body").send_keys("\ue004")  # Tab
-        seen.append(
-            page.run(
+        seen.find("body").send_keys("\ue004")  # Tab
+        focused.append(
+            seen.run(
                 "const e = document.activeElement; const shown = e.matches('.segments input') ?"
                 " e.nextElementSibling : e;"
                 "return [e.tagName, getComputedStyle(shown).outlineStyle]"
             )
         )
-    assert all(tag in ("INPUT", "SELECT", "BUTTON") for tag, _ in seen)
-    assert all(style == "solid" for _, style in seen)
+    assert all(tag in ("INPUT", "SELECT", "BUTTON") for tag, _ in focused)
+    assert all(style == "solid" for _, style in focused)
 
 
 # -- Sliders -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import toy
 from documents import blocks
+from toy import the
 from typer.testing import CliRunner
 
 import lcpinn as lc
@@ -173,10 +174,10 @@ class Contradiction(lc.Family):
 
 
 def test_conditions_that_contradict_each_other():
-    known = determinacy(Contradiction())
+    known = determinacy(the(Contradiction))
     assert known.reason.startswith("the conditions cannot hold together")
     assert set(known.contradicting) == {"equation", "start", "end"}
-    estimate = judged(Contradiction(), lambda p, lam: jnp.exp(-lam[0] * p), [1.5])
+    estimate = judged(the(Contradiction), lambda p, lam: jnp.exp(-lam[0] * p), [1.5])
     assert np.isnan(estimate.error)
     assert "cannot hold together" in estimate.reason
 
@@ -226,7 +227,7 @@ class Stokes(lc.Family):
 @pytest.mark.slow
 def test_a_neumann_problem_without_a_level():
     """Judged up to its constant, which may be anything."""
-    family = Insulated()
+    family = the(Insulated)
     known = determinacy(family)
     assert known.is_determined
     assert known.levels == (("u", ("x", "y")),)
@@ -243,7 +244,7 @@ def test_a_neumann_problem_without_a_level():
 
 @pytest.mark.slow
 def test_of_an_incompressible_flow_only_the_pressure_has_a_free_level():
-    known = determinacy(Stokes())
+    known = determinacy(the(Stokes))
     assert known.is_determined
     assert [output for output, _ in known.levels] == ["p"]
     assert "p up to a constant" in known.note
@@ -318,7 +319,7 @@ COMPLETE = {
     "growth": Growth,
     "thin": Thin,
     "imposed": Imposed,
-    "at a resonance": lambda: FAMILIES["helmholtz-1d"]().with_priors(lc.Uniform(k=(3.0, 3.3))),
+    "at a resonance": lambda: the(FAMILIES["helmholtz-1d"]).with_priors(lc.Uniform(k=(3.0, 3.3))),
     **{f"toy {n}": c for n, c in families_in(vars(toy)).items()},
     **{f"README {n}": c for n, c in of_readme().items()},
     **{f"{f.stem} {n}": c for f in sorted((ROOT / "examples").glob("*.py"))
@@ -336,12 +337,12 @@ def test_a_complete_page_is_never_accused(name):
 
 def test_a_free_outflow_is_named():
     """What Buckley and Leverett's page leaves open at x = 1 is settled by convention."""
-    assert determinacy(FAMILIES["buckley-leverett"]()).outflow == "x = 1"
-    assert determinacy(FAMILIES["burgers"]()).outflow == ""
+    assert determinacy(the(FAMILIES["buckley-leverett"])).outflow == "x = 1"
+    assert determinacy(the(FAMILIES["burgers"])).outflow == ""
 
 
 def test_an_estimate_at_a_resonance_stays_as_it_is():
-    family = FAMILIES["helmholtz-1d"]()
+    family = the(FAMILIES["helmholtz-1d"])
     wrong = lambda p, lam: family.call("exact", p, lam) + 1e-6 * jnp.sin(2 * jnp.pi * p)
     assert judged(family, wrong, [np.pi]).error > 1e-7
 
@@ -372,7 +373,7 @@ class Disc(lc.Family):
 
 
 def on_disc(condition, num=14):
-    family = Disc()
+    family = the(Disc)
     terms, basis = LinearisedTerms(family), basis_on(family.domain, (num, num))
     angle = 2 * np.pi * np.arange(90) / 90
     square = tensor([np.linspace(-1, 1, 37)] * 2)
@@ -443,10 +444,10 @@ class InsulatedPipe(Pipe):
 
 def test_a_page_on_a_shape():
     """Determined, or up to a level where only the flux is given."""
-    known = determinacy(Pipe())
+    known = determinacy(the(Pipe))
     assert known.is_determined
     assert known.levels == ()
-    assert determinacy(InsulatedPipe()).levels == (("u", ("x", "y")),)
+    assert determinacy(the(InsulatedPipe)).levels == (("u", ("x", "y")),)
 
 
 @pytest.mark.slow
@@ -455,7 +456,7 @@ def test_an_error_on_a_shape_is_estimated():
         radius = jnp.hypot(p[0], p[1])
         return (jnp.log(radius) / jnp.log(lam[0]) + 1e-3 * p[0] * p[1])[None]
 
-    family, lam = Pipe(), np.array([0.5])
+    family, lam = the(Pipe), np.array([0.5])
     points = family.domain.sobol(4000, parameters=lam)
     exact = np.log(np.hypot(*points.T)) / np.log(0.5)
     expected = 1e-3 * np.linalg.norm(np.prod(points, axis=1)) / np.linalg.norm(exact)

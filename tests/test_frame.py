@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toy import the
 
 import lcpinn as lc
 from benchmarks.shapes.families import Bore, Meteor, Shell, Torsion, Washer
@@ -187,7 +188,7 @@ def true_error(family, size, lam, error=wave):
 @functools.cache
 def estimator_of(make):
     """One for errors of every size."""
-    return spoilt(make())
+    return spoilt(the(make))
 
 
 @pytest.mark.slow
@@ -231,7 +232,7 @@ def smooth_instead(family):
 @pytest.mark.parametrize(("make", "lam"), HOLES, ids=lambda v: getattr(v, "__name__", ""))
 def test_an_error_that_is_singular_in_a_hole_is_estimated(make, lam):
     """As that of every network: it is smooth where the solution is not."""
-    family, lam = make(), np.array(lam)
+    family, lam = the(make), np.array(lam)
     found = smooth_instead(family)(None, lam)
     assert found.reason == ""
     points = family.domain.sobol(4096, 99, parameters=lam)
@@ -246,7 +247,7 @@ def test_an_error_that_is_singular_in_a_hole_is_estimated(make, lam):
 def test_sines_that_oscillate_are_judged_by_what_is_left_between_the_points():
     """Two sizes that leave too much there agreed on ten times the error."""
     lam = np.array([0.3])
-    estimator, error = sines_for(Cylinder(), lam, 5.0, 800, points=6000, cutoff=1e-13)
+    estimator, error = sines_for(the(Cylinder), lam, 5.0, 800, points=6000, cutoff=1e-13)
     assert estimator(None, lam).error == pytest.approx(error, rel=0.3)
 
 
@@ -259,9 +260,9 @@ def test_a_frame_too_coarse_for_an_estimate_may_confirm_a_finer_one(frequency):
     points and far too much of the faster, and 27, which leave hardly anything.
     """
     lam, error = np.array([1.3]), lambda p: jnp.cos(frequency * p[0] + 0.3)
-    estimator = spoilt(Torsion(), error)
+    estimator = spoilt(the(Torsion), error)
     found = estimator(1e-6, lam, fronts=False)  # once grown
-    assert found.error == pytest.approx(true_error(Torsion(), 1e-6, lam, error), rel=0.02)
+    assert found.error == pytest.approx(true_error(the(Torsion), 1e-6, lam, error), rel=0.02)
 
 
 def sines_for(family, lam, scale, num=200, points=4000, cutoff=1e-12):
@@ -290,7 +291,7 @@ def sines_for(family, lam, scale, num=200, points=4000, cutoff=1e-12):
 )
 def test_what_a_network_leaves_is_estimated_in_three_and_four_coordinates(make, lam, scale):
     """It oscillates: tensors of eight and ten functions a coordinate had no answer."""
-    estimator, error = sines_for(make(), np.array(lam), scale)
+    estimator, error = sines_for(the(make), np.array(lam), scale)
     found = estimator(None, np.array(lam))
     assert found.reason == ""
     assert found.error == pytest.approx(error, rel=0.3)
@@ -298,7 +299,7 @@ def test_what_a_network_leaves_is_estimated_in_three_and_four_coordinates(make, 
 
 @pytest.mark.slow
 def test_what_three_coordinates_do_not_resolve_gets_no_number():
-    estimator, _ = sines_for(Shell(), np.array([0.3]), 12.0)
+    estimator, _ = sines_for(the(Shell), np.array([0.3]), 12.0)
     found = estimator(None, np.array([0.3]))
     assert np.isnan(found.error)
     assert "resolve" in found.reason
@@ -327,7 +328,7 @@ class Tesseract(lc.Family):
 
 @pytest.mark.slow
 def test_four_coordinates_of_a_box_are_judged():
-    estimator = spoilt(Tesseract())
+    estimator = spoilt(the(Tesseract))
     for size in (1e-2, 1e-8):
         found = estimator(size, np.zeros(0))
         assert found.reason == ""
@@ -359,7 +360,7 @@ def test_many_coordinates_without_a_condition_get_a_reason(make, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [Tesseract, Meteor, Washer, Shell, Bore])
 def test_many_coordinates_with_all_conditions_are_not_accused(make):
-    assert determinacy(make(), observations=False).reason == ""
+    assert determinacy(the(make), observations=False).reason == ""
 
 
 class Stirred(lc.Family):
@@ -378,7 +379,7 @@ class Stirred(lc.Family):
 
 @pytest.mark.slow
 def test_a_level_at_every_time_is_left_out_of_the_estimate():
-    family = Stirred()
+    family = the(Stirred)
     known = determinacy(family, observations=False)
     assert known.levels == (("p", ("x", "y")),)
     error = lambda p: jnp.sin(3 * p[0]) + 0.1 * p[2] ** 2
@@ -412,7 +413,7 @@ def test_products_of_limited_degree_are_those_of_the_tensor():
 
 
 def test_a_frame_with_more_functions_has_those_of_one_with_fewer():
-    domain = Washer().domain
+    domain = the(Washer).domain
     few, more = (frame_on(domain, (num,) * 3, np.zeros(0)) for num in (6, 9))
     assert isinstance(few, Frame)
     coefficients = np.random.default_rng(0).normal(size=(1, few.size))
@@ -430,7 +431,7 @@ def test_a_frame_with_more_functions_has_those_of_one_with_fewer():
 
 @pytest.mark.slow
 def test_a_shifted_normal_matrix_finds_what_a_factorisation_with_pivoting_does():
-    family = Shell()
+    family = the(Shell)
     at = sines_for(family, np.array([0.4]), 2.0)[0].linearisation(None, [0.4])
     expansion = Expansion(at.terms, (9, 9, 9), at.parameters)
     rows = expansion.rows(at, expansion.zero, expansion.base(at))
@@ -446,7 +447,7 @@ def test_a_shifted_normal_matrix_finds_what_a_factorisation_with_pivoting_does()
     [(Pipes, {"r": 0.2, "b": 0.5}), (FourHoles, {"r": 0.15}), (Triangular, {"k": 1})],
 )
 def test_solve_knows_holes(make, at):
-    family = make()
+    family = the(make)
     solution = lc.solve(family, **at)
     lam = np.array(list(at.values()), float)
     points = family.domain.sobol(1000, 3, parameters=lam)
@@ -459,7 +460,7 @@ def test_solve_knows_holes(make, at):
 
 @pytest.mark.slow
 def test_many_settings_are_solved_in_one_frame():
-    family, settings = Yukawa(), np.array([[1.0], [2.0]])
+    family, settings = the(Yukawa), np.array([[1.0], [2.0]])
     found = solve_family(family, settings, 1e-6)
     points = family.domain.sobol(500, 3)
     with jax.enable_x64(True):
@@ -520,7 +521,7 @@ def test_functions_of_holes_have_their_derivatives(coordinates, period):
 @pytest.mark.slow
 def test_at_a_corner_that_points_inwards_it_says_what_it_cannot_resolve():
     error = lambda p: singular(p[0], p[1])
-    found = spoilt(LShape(), error)(1e-4, np.array([]))
+    found = spoilt(the(LShape), error)(1e-4, np.array([]))
     assert np.isnan(found.error)
     assert "at a corner that points inwards an error is singular" in found.reason
 
@@ -567,7 +568,7 @@ def test_a_free_level_is_left_out_of_the_estimate():
 
 @pytest.mark.slow
 def test_solve_answers_inside_of_the_shape():
-    family = Torsion()
+    family = the(Torsion)
     solution = lc.solve(family, a=1.5, tolerance=1e-8)
     assert solution.error < 1e-8
     np.testing.assert_allclose(solution(x=0.3, y=0.2), family.exact(0.3, 0.2, 1.5), rtol=1e-9)
@@ -630,8 +631,8 @@ class Sieve(lc.Family):
 
 def test_too_many_holes_are_refused_at_once_and_in_words():
     with pytest.raises(lc.LcpinnError, match=r"sieve: 16 holes take \d+ functions, more than"):
-        lc.solve(Sieve())
-    assert determinacy(Sieve(), observations=False).reason == ""
-    estimate = Estimator(Sieve(), lambda *_: jnp.zeros((1, 1, 1)))(None, np.zeros(0))
+        lc.solve(the(Sieve))
+    assert determinacy(the(Sieve), observations=False).reason == ""
+    estimate = Estimator(the(Sieve), lambda *_: jnp.zeros((1, 1, 1)))(None, np.zeros(0))
     assert "16 holes take" in estimate.reason
     assert not np.isfinite(estimate.error)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Bratu, Interrupted, Spiral, interrupt_after
+from toy import Bratu, Interrupted, Spiral, interrupt_after, the
 from typer.testing import CliRunner
 
 import lcpinn as lc
@@ -109,8 +109,8 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spiral(run):
-    protocol = lc.protocol.interpolant(FastSpiral())
-    return lc.train(FastSpiral(), protocol, out=run, overwrite=True, progress=False)
+    protocol = lc.protocol.interpolant(the(FastSpiral))
+    return lc.train(the(FastSpiral), protocol, out=run, overwrite=True, progress=False)
 
 
 def error_at(solution, lam, num=200):
@@ -158,7 +158,7 @@ def test_it_is_judged_between_its_nodes(spiral):
 
 
 def test_a_saved_model_answers_to_the_bit(spiral, run):
-    again = lc.load(run, FastSpiral())
+    again = lc.load(run, the(FastSpiral))
     for one, other in zip(
         jax.tree.leaves(spiral.params), jax.tree.leaves(again.params), strict=True
     ):
@@ -195,8 +195,8 @@ def test_the_explorers_program_is_the_solution(spiral):
 @pytest.mark.slow
 def test_a_periodic_coordinate_and_its_derivatives():
     """The residual of the equation, by the network's own derivatives."""
-    protocol = lc.protocol.interpolant(Drifting(), tolerance=1e-7)
-    solution = lc.train(Drifting(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(the(Drifting), tolerance=1e-7)
+    solution = lc.train(the(Drifting), protocol, progress=False, report=False)
     for lam in solution.family.parameters.sobol(5, seed=4):
         assert error_at(solution, lam) < 1e-7
         assert solution.estimate(c=float(lam[0]), d=float(lam[1])).error < 1e-7
@@ -223,23 +223,23 @@ def test_a_shape_that_stays():
 
 @pytest.mark.slow
 def test_coefficients_that_are_held(spiral):
-    protocol = lc.protocol.interpolant(FastSpiral(), at={"b": 0.3}, tolerance=1e-6)
-    solution = lc.train(FastSpiral(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(the(FastSpiral), at={"b": 0.3}, tolerance=1e-6)
+    solution = lc.train(the(FastSpiral), protocol, progress=False, report=False)
     assert error_at(solution, np.array([2.2, 0.3])) < 1e-6
     assert solution.num_params < spiral.num_params / 3
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_ends_as_the_whole_one(tmp_path, monkeypatch):
-    protocol = lc.protocol.interpolant(FastSpiral(), at={"b": 0.3})
-    whole = lc.train(FastSpiral(), protocol, progress=False, report=False)
+    protocol = lc.protocol.interpolant(the(FastSpiral), at={"b": 0.3})
+    whole = lc.train(the(FastSpiral), protocol, progress=False, report=False)
     monkeypatch.setattr("lcpinn.optimiser.interpolation.BLOCK", 0.0)  # a node at a time
     out = tmp_path / "broken"
     options = {"progress": False, "report": False, "checkpoint_every": 0.0}
     saved = interrupt_after(monkeypatch, 7)  # beyond the first grid
     with pytest.raises(Interrupted):
-        lc.train(FastSpiral(), protocol, out=out, **options)
-    resumed = lc.train(FastSpiral(), protocol, out=out, resume=True, **options)
+        lc.train(the(FastSpiral), protocol, out=out, **options)
+    resumed = lc.train(the(FastSpiral), protocol, out=out, resume=True, **options)
     t = np.linspace(0, 2, 30)
     values = (one(t=t, a=1.9, b=0.3)["u"] for one in (resumed, whole))
     np.testing.assert_allclose(*values, rtol=0, atol=1e-12)
@@ -265,19 +265,19 @@ def test_what_the_page_rules_out_is_refused_before_anything_is_solved(family, me
 
 def test_what_the_solver_refuses_is_refused():
     with pytest.raises(lc.LcpinnError, match="loose: the page does not determine u and v"):
-        lc.train(Loose(), lc.protocol.interpolant(Loose()), progress=False)
+        lc.train(the(Loose), lc.protocol.interpolant(the(Loose)), progress=False)
 
 
 def test_a_tolerance_is_a_positive_number():
     with pytest.raises(lc.LcpinnError, match="a tolerance is a positive number"):
-        lc.protocol.interpolant(FastSpiral(), tolerance=0.0)
+        lc.protocol.interpolant(the(FastSpiral), tolerance=0.0)
 
 
 def test_where_it_is_recommended():
-    assert is_better_interpolated(FastSpiral())
+    assert is_better_interpolated(the(FastSpiral))
     assert not is_better_interpolated(GentleBratu())
-    assert not is_better_interpolated(Disc())
-    assert not is_better_interpolated(Many())
+    assert not is_better_interpolated(the(Disc))
+    assert not is_better_interpolated(the(Many))
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_a_training_says_where_it_would_be_the_better_tool(tmp_path):
 
 
 def test_many_settings_are_solved_in_one_basis():
-    family = FastSpiral()
+    family = the(FastSpiral)
     settings = family.parameters.sobol(9, seed=1)
     solved = solve_family(family, settings, 1e-9)
     points = family.domain.sobol(50)
@@ -320,7 +320,7 @@ class Tilted(lc.Family):
 @pytest.mark.slow
 def test_a_setting_that_is_too_far_off_is_reached_in_steps(monkeypatch):
     """Attempts from further away than a quarter of the range do not count here."""
-    solver, attempt = FamilySolver(Tilted(), 1e-7), FamilySolver._attempt
+    solver, attempt = FamilySolver(the(Tilted), 1e-7), FamilySolver._attempt
 
     def near_by(self, unit, parameters, seconds):
         places = [place for place, _ in (*self._solved, *self._waypoints)]
@@ -333,7 +333,7 @@ def test_a_setting_that_is_too_far_off_is_reached_in_steps(monkeypatch):
     resolved = solver(np.array([0.03]))
     t = np.linspace(0, 4, 50)
     values = resolved.expansion.basis.evaluate(resolved.coefficients, t[:, None], zeroth(1))
-    np.testing.assert_allclose(values[0, :, 0], lc.solve(Tilted(), e=0.03)(t=t), atol=1e-6)
+    np.testing.assert_allclose(values[0, :, 0], lc.solve(the(Tilted), e=0.03)(t=t), atol=1e-6)
     assert len(solver.solved) == 2
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Bratu, Decay, Oscillator, of_kind
+from toy import Bratu, Decay, Oscillator, of_kind, the
 
 import lcpinn as lc
 from lcpinn.equilibration import no_scales
@@ -105,7 +105,7 @@ class Resonance(lc.Family):
 @pytest.fixture(scope="module")
 def teacher():
     with double():
-        return interpolated(Decay(), tolerance=1e-8, seconds=30.0)
+        return interpolated(the(Decay), tolerance=1e-8, seconds=30.0)
 
 
 # -- Between settings ------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_sizes_are_root_mean_squares(teacher):
 
 def test_a_pole_in_the_range_is_given_up():
     with double():
-        known = interpolated(Pole(), tolerance=1e-6, seconds=60.0)
+        known = interpolated(the(Pole), tolerance=1e-6, seconds=60.0)
     assert not known.enough
     assert len(known.settings) <= 129
 
@@ -156,7 +156,7 @@ def test_levels_that_there_is_no_time_for_are_not_begun(monkeypatch):
 
 def test_too_little_time_is_an_error_in_words():
     with pytest.raises(lc.LcpinnError, match="too few to interpolate"):
-        interpolated(Decay(), tolerance=1e-8, seconds=0.0)
+        interpolated(the(Decay), tolerance=1e-8, seconds=0.0)
 
 
 # -- Where they change fast ------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_too_little_time_is_an_error_in_words():
 @pytest.fixture(scope="module")
 def resonant():
     with double():
-        return interpolated(Resonance(), tolerance=1e-6, seconds=30.0)
+        return interpolated(the(Resonance), tolerance=1e-6, seconds=30.0)
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_solutions_change_evenly_in_the_stretched_variable(resonant, teacher):
 def test_rows_lie_at_the_settings_where_solutions_change(resonant):
     near = lambda settings: np.mean(np.abs(settings - 1.0) < 0.1)
     with double():
-        taught = resonant.taught(Resonance())
+        taught = resonant.taught(the(Resonance))
         plain = resonant.family.compared_with(resonant.targets())
         shares = [near(_settings_of(family)) for family in (taught, plain)]
         drawn = scatter(taught, 400, jax.random.PRNGKey(0), np.float64).parameters
@@ -249,33 +249,33 @@ def test_the_variable_is_close_to_the_arc_length(resonant):
 
 def test_a_taught_family_compares_relative_values_inside(teacher):
     with double():
-        taught = teacher.taught(Decay())
+        taught = teacher.taught(the(Decay))
         batch = fixed(taught, Sampling(60, 4, 1, "collocation"), np.float64)
         network = MLP((3,))
         problem = Problem(taught, network, np.float64)
         params = problem.init(jax.random.PRNGKey(0))
         rows = problem.residuals(params, batch)["values"][:, 0, 0]
         points = batch["interior"]
-        full = Problem(Decay(), network, np.float64)
+        full = Problem(the(Decay), network, np.float64)
         value = full.outputs(params, points, taught.orders(taught.groups["interior"]))[0, :, 0, 0]
         x, k = points.coordinates[:, 0, 0], points.parameters[:, 0]
         expected = (value - jnp.exp(-k * x)) / teacher.sizes(points.parameters)[:, 0]
     assert list(batch) == ["interior"]
     assert np.asarray(rows) == pytest.approx(np.asarray(expected), abs=1e-7)
-    assert list(Decay().terms) == ["equation", "start"]  # the page itself is as it was
+    assert list(the(Decay).terms) == ["equation", "start"]  # the page itself is as it was
 
 
 def test_points_drawn_anew_have_their_targets(teacher):
     with double():
-        drawn = scatter(teacher.taught(Decay()), 5, jax.random.PRNGKey(1), np.float64)
+        drawn = scatter(teacher.taught(the(Decay)), 5, jax.random.PRNGKey(1), np.float64)
         x, k = drawn.coordinates[:, 0, 0], drawn.parameters[:, 0]
     assert np.asarray(drawn.observed[:, 0, 0]) == pytest.approx(np.exp(-k * x), abs=1e-7)
-    assert scatter(Decay(), 5, jax.random.PRNGKey(1), np.float32).observed.shape == (5, 1, 0)
+    assert scatter(the(Decay), 5, jax.random.PRNGKey(1), np.float32).observed.shape == (5, 1, 0)
 
 
 def test_no_scales_leave_rows_as_they_are():
-    problem = Problem(Decay(), MLP((3,)), np.float32)
-    batch = fixed(Decay(), Sampling(12, 4, 1, "collocation"), np.float32)
+    problem = Problem(the(Decay), MLP((3,)), np.float32)
+    batch = fixed(the(Decay), Sampling(12, 4, 1, "collocation"), np.float32)
     assert all(not np.any(scale) for scale in no_scales(problem, batch).values())
 
 
@@ -283,7 +283,7 @@ def test_no_scales_leave_rows_as_they_are():
 
 
 def test_carriers_are_frequencies_that_slow_units_do_not_reach():
-    family = Oscillator()  # ten radians of a coordinate in [-1, 1]
+    family = the(Oscillator)  # ten radians of a coordinate in [-1, 1]
     solved = solve_at(family, spread_settings(family.parameters, 3), tolerance=1e-6)
     carriers = np.abs(solved.carriers(2.0, 16))
     assert carriers.shape == (16, 1)
@@ -294,7 +294,7 @@ def test_carriers_are_frequencies_that_slow_units_do_not_reach():
 @pytest.fixture(scope="module")
 def ring():
     """A family with its solution, which takes seconds."""
-    family = Ring()
+    family = the(Ring)
     return family, solve_at(family, np.zeros((1, 0)), tolerance=1e-7)
 
 
@@ -322,7 +322,7 @@ class Pitch(lc.Family):
 
 
 def test_a_frequency_that_is_the_coefficient_moves_with_it():
-    family = Pitch()
+    family = the(Pitch)
     solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
     carriers, sweeps = (np.array(rows) for rows in solved.moving_carriers(4.0, 16))
     assert carriers.shape == sweeps.shape == (16, 1)
@@ -335,7 +335,7 @@ def test_a_frequency_that_is_the_coefficient_moves_with_it():
 
 
 def test_a_frequency_that_stays_has_no_sweep():
-    family = Oscillator()
+    family = the(Oscillator)
     solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
     assert solved.moving_carriers(1.0) == ((), ())
 
@@ -372,9 +372,9 @@ def test_every_other_unit_begins_where_the_layer_is():
 
 @pytest.mark.slow
 def test_a_layer_inside_has_a_centre_and_one_at_an_end_has_none():
-    inside = solve_at(Turning(), spread_settings(Turning().parameters, 3), tolerance=1e-6)
+    inside = solve_at(the(Turning), spread_settings(the(Turning).parameters, 3), tolerance=1e-6)
     assert inside.centres() == pytest.approx((0.2,), abs=0.05)
-    ramp = solve_at(Decay(), spread_settings(Decay().parameters, 3))
+    ramp = solve_at(the(Decay), spread_settings(the(Decay).parameters, 3))
     assert ramp.centres() == ()
 
 
@@ -458,7 +458,7 @@ def test_the_trust_region_is_relative_to_what_carriers_do_not_give():
 
 
 def _regression(missing: float) -> lc.Protocol:
-    protocol = lc.protocol.fast(Decay())
+    protocol = lc.protocol.fast(the(Decay))
     phase = replace(
         of_kind(GaussNewton, protocol.phases[0].innermost),
         sampling=Sampling(120, 8, 1, "collocation"),
@@ -479,7 +479,7 @@ def test_an_estimate_waits_for_an_error_that_rows_tell(error, looked):
 
 @pytest.mark.slow
 def test_a_regression_says_what_its_teacher_misses():
-    solution = lc.train(Decay(), _regression(1e-6), progress=False, report=False)
+    solution = lc.train(the(Decay), _regression(1e-6), progress=False, report=False)
     training = solution.run["training"]
     assert training["missing_between"] <= 1e-6
     assert len(training["solved_at"]) >= 5

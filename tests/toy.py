@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -29,6 +30,13 @@ def of_kind(kind: type[Kind], value: object) -> Kind:
     """The value, which a test takes for one of this kind and fails if it is not."""
     assert isinstance(value, kind)
     return value
+
+
+@functools.cache
+def the(make: Callable[[], lc.Family]) -> Any:
+    """One instance for all tests that only ask it: what is found out about a family, and compiled
+    for it, is kept with the instance."""
+    return make()
 
 
 class Decay(lc.Family):

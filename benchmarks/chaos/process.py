@@ -94,8 +94,10 @@ def _case(number: int, directory: Path, draw: np.random.Generator) -> Case:
 
 
 def _begin(index: int, port: int, directory: Path) -> subprocess.Popen[str]:
-    environment = with_sources() | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    environment = with_sources()
+    asked = environment.get("XLA_FLAGS", "")  # the tests' own: how quickly programs are compiled
+    environment |= {
+        "XLA_FLAGS": f"{asked} --xla_force_host_platform_device_count=2".strip(),
         "JAX_PLATFORMS": "cpu",
     }
     words = [sys.executable, "-m", "benchmarks.chaos.process", str(index), str(port)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import least_squares
 from scipy.spatial import KDTree
 
+from lcpinn.compilation import compiler_options
 from lcpinn.inverse.observations import Observations
 from lcpinn.network.mlp import Params
 from lcpinn.precision import double
@@ -53,7 +54,7 @@ class Forward:
             values = self._rows(*args)
             return values, values
 
-        @jax.jit
+        @partial(jax.jit, compiler_options=compiler_options())
         def run(*args: Any) -> tuple[Array, Array]:
             slopes, values = jax.jacfwd(twice, has_aux=True)(*args)
             return values, slopes
@@ -62,7 +63,7 @@ class Forward:
 
     @cached_property
     def _squares(self) -> Callable[..., Array]:
-        @jax.jit
+        @partial(jax.jit, compiler_options=compiler_options())
         def run(units: Array, observed: Array, factor: Array, *args: Any) -> Array:
             square = lambda unit: jnp.sum((factor * (self._rows(unit, *args) - observed)) ** 2)
             return jax.lax.map(square, units, batch_size=64)

@@ -75,7 +75,7 @@ class SlabRows:
             for order in {index[along.coordinate] for index in orders.indices}
         }
         self._across = {
-            order: splines.values(x, order)
+            order: splines.at_nodes(order) if side is None else splines.values(x, order)
             for order in {index[1 - along.coordinate] for index in orders.indices}
         }
 
@@ -115,7 +115,7 @@ class SlabRows:
                 residuals.append(weight * residual[:, c])
                 slopes.append(weight[:, None, None] * slope[:, c])
         stacked = np.stack(residuals, axis=-1)
-        return stacked, lambda: scipy.sparse.vstack([self._rows(s) for s in slopes])
+        return stacked, lambda: _stacked([self._rows(s) for s in slopes])
 
     def _unit(self, slopes: np.ndarray) -> float:
         """How strongly a component answers to a d that does not vary across."""
@@ -130,14 +130,19 @@ class SlabRows:
         """Rows (n, free coefficients of all outputs) for slopes (n, s, outputs)."""
         columns = []
         for o in range(slopes.shape[2]):
-            total = 0 * self._products[o, 0]
+            total = None
             for s in range(slopes.shape[1]):
                 if slopes[:, s, o].any():
                     part = self._products[o, s].copy()
                     part.data *= np.repeat(slopes[:, s, o], np.diff(part.indptr))
-                    total = total + part
-            columns.append(total)
-        return scipy.sparse.hstack(columns, format="csr")
+                    total = part if total is None else total + part
+            columns.append(0 * self._products[o, 0] if total is None else total)
+        return columns[0] if len(columns) == 1 else scipy.sparse.hstack(columns, format="csr")
+
+
+def _stacked(rows: Sequence[Any]) -> Any:
+    """Rows below one another; what SciPy does to a single block takes as long as a product."""
+    return rows[0] if len(rows) == 1 else scipy.sparse.vstack(rows, format="csr")
 
 
 class OpenSide:
@@ -222,9 +227,7 @@ class Slab:
             elif linear or size <= enough or change <= SETTLED * self.size(coefficients):
                 return SolvedSlab(coefficients, list(residual), list(initial))
             target = np.concatenate([part.T.ravel() for part in residual])
-            step = self._step(
-                scipy.sparse.vstack([r() for r in rows], format="csr"), -target, coefficients
-            )
+            step = self._step(_stacked([r() for r in rows]), -target, coefficients)
             coefficients = [c + s for c, s in zip(coefficients, step, strict=True)]
             change = self.size(step)
         raise Diverged
@@ -256,13 +259,19 @@ class Slab:
     @cached_property
     def _mass(self) -> np.ndarray:
         """The mean square of every spline."""
-        x, mass = self.splines.nodes
-        return (self.splines.values(x, 0) ** 2).T @ mass / mass.sum()
+        mass = self.splines.nodes[1]
+        return (self.splines.at_nodes(0) ** 2).T @ mass / mass.sum()
+
+    @cached_property
+    def _along(self) -> list[np.ndarray]:
+        """Every output's functions at the nodes."""
+        along = self.along
+        return [along.table(o, along.nodes, 0) for o in range(len(along.functions))]
 
     def values(self, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """d at the nodes, (across, along, outputs)."""
-        across, nodes = self.splines.values(self.splines.nodes[0], 0), self.along.nodes
-        each = [(across @ c) @ self.along.table(o, nodes, 0).T for o, c in enumerate(coefficients)]
+        across = self.splines.at_nodes(0)
+        each = [(across @ c) @ t.T for c, t in zip(coefficients, self._along, strict=True)]
         return np.stack(each, axis=-1)
 
     def size(self, coefficients: Sequence[np.ndarray]) -> float:

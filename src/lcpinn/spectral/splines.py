@@ -25,6 +25,7 @@ class Splines:
         self._all = len(knots) - degree - 1
         self.num = len(breaks) - 1 if periodic else self._all
         self._functions = scipy.interpolate.BSpline(knots, np.eye(self._all), degree)
+        self._at_nodes: dict[int, scipy.sparse.csr_array] = {}
 
     @cached_property
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -41,6 +42,12 @@ class Splines:
             table, wrapped = table[:, : self.num].copy(), table[:, self.num :]
             table[:, : wrapped.shape[1]] += wrapped
         return scipy.sparse.csr_array(table)
+
+    def at_nodes(self, order: int) -> scipy.sparse.csr_array:
+        """The same at the Gauss points, kept: every step of Newton's method asks for it."""
+        if order not in self._at_nodes:
+            self._at_nodes[order] = self.values(self.nodes[0], order)
+        return self._at_nodes[order]
 
 
 def halved(breaks: np.ndarray, where: np.ndarray) -> np.ndarray:
