@@ -29,7 +29,7 @@ NOT_NEEDED = "it is bounded, which is enough, and not resolved"
 
 
 class FirstSizes(NamedTuple):
-    """Of two expansions to begin with; `quick` if those that take a moment are fine enough."""
+    """Of two expansions to begin with; `quick` if those that take a moment seem fine enough."""
 
     fine: tuple[int, ...]
     coarse: tuple[int, ...]
@@ -55,9 +55,9 @@ class InBox:
     def estimate(self, enough: float) -> Correction:
         """By expansions, unless a bound is below what is enough.
 
-        In one coordinate those of what is smooth take no longer than a bound.
+        In up to two coordinates those of what is smooth take no longer than a bound.
         """
-        first = self._first_sizes() if self._dim == 1 else None
+        first = self._first_sizes() if self._dim < 3 else None
         if self._limits is not None and enough > 0 and (first is None or not first.quick):
             most = self._quickly(self._limits, enough)
             if most <= enough:
@@ -120,13 +120,14 @@ class InBox:
         if self._least is not None:
             more, less = (self._beyond(self._least, sizes) for sizes in (fine, coarse))
             return FirstSizes(more, less, quick=more == fine)
-        if self._dim == 1 or self._patience.seconds > 0:
+        looked = self._dim == 1 or self._patience.seconds > 0
+        if looked:
             wanted = tuple(max(num, FEWEST[self._dim]) for num in needed(self._at))
             if any(a > b for a, b in zip(wanted, fine, strict=True)):
                 if self._patience.allows(wanted):
                     fine, coarse = wanted, tuple(int(np.ceil(COARSER * num)) for num in wanted)
                 return FirstSizes(fine, coarse, quick=False)
-        return FirstSizes(fine, coarse, quick=True)
+        return FirstSizes(fine, coarse, quick=looked)
 
     @property
     def _quick_sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
