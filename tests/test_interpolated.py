@@ -13,7 +13,7 @@ from toy import Bratu, Decay, Oscillator, of_kind, the
 
 import lcpinn as lc
 from lcpinn.equilibration import no_scales
-from lcpinn.interpolated import interpolated
+from lcpinn.interpolated import _overruns, interpolated
 from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM
 from lcpinn.network.film import chebyshev_sum
@@ -152,6 +152,24 @@ def test_levels_that_there_is_no_time_for_are_not_begun(monkeypatch):
         known = interpolated(family, tolerance=1e-8, seconds=1.9)
     assert not known.enough
     assert len(asked) == len(known.settings)  # of nested levels all or none
+
+
+@pytest.mark.parametrize(
+    ("missing", "overruns"),
+    [((0.9, 0.8), False), ((0.2, 0.19), True), ((0.2, 1e-4), False)],
+    ids=["waves with too few nodes", "a slow decay", "a fast one"],
+)
+def test_nodes_are_foreseen_once_what_is_missing_decays(missing, overruns):
+    levels = np.array([[0], [1], [2], [3], [4]])  # 17 nodes, of which 9 are solved
+    state = cast(Any, SimpleNamespace(step=9, levels=levels, missing=np.array(missing)))
+    solver = cast(Any, SimpleNamespace(solved=[None] * 9))
+    assert _overruns(state, solver, 10.0, 19.0, 1e-7) is overruns  # a second each
+
+
+def test_the_first_setting_compiles_and_does_not_count():
+    with double():
+        solved = solve_at(Bent(), spread_settings(Bent().parameters, 5))
+    assert 0 < solved.each < 2.0
 
 
 def test_too_little_time_is_an_error_in_words():

@@ -46,6 +46,7 @@ from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.sparse_grid import SparseGrid
 
 MOST_NODES = 3000
+BEGUN = 0.3  # what is missing, below which it decays with further nodes
 OVERRUN = 1.5  # times the time that is left: levels that would take longer are not begun
 PLACES, POINTS, QUANTILES = 2001, 32, 257  # of a coefficient, where solutions are compared; points
 LEVELS, GAIN = 5, 0.5  # of settings, up to 65; what two more levels should lower it by
@@ -256,7 +257,8 @@ def _overruns(
     step = int(state.step)
     further = len(SparseGrid(np.asarray(state.levels).tolist()).positions) - step
     last = state.missing[-2:]
-    if len(last) == 2 and state.levels.shape[1] == 1 and 0 < last[1] < last[0]:
+    falling = len(last) == 2 and 0 < last[1] < last[0] < BEGUN  # before, waves have too few nodes
+    if falling and state.levels.shape[1] == 1:
         rate = np.log(last[0] / last[1]) / (step // 2)  # a node: the last level doubled them
         further = max(further, np.log(last[1] / enough) / rate)
     each = (seconds - remaining) / max(len(solver.solved), 1)

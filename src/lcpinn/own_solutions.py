@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -57,6 +57,7 @@ class SolvedSettings:
     solutions: FamilySolutions
     reasons: tuple[str, ...] = ()
     asked: int = 0  # settings that were to be solved
+    each: float = 0.0  # seconds for one, once programs are compiled: the median without the first
 
     @property
     def settings(self) -> np.ndarray:
@@ -431,7 +432,7 @@ def solve_at(
     """
     if not isinstance(family.domain, Box):
         raise LcpinnError(f"{family.name} has no box as its domain")
-    began, reasons, kept = time.perf_counter(), [], []
+    began, reasons, kept, ends = time.perf_counter(), [], [], []
     solver = known_solver(family, tolerance)
     for setting in _from_the_middle(family.parameters, np.atleast_2d(settings)):
         remaining = seconds - (time.perf_counter() - began)
@@ -443,7 +444,10 @@ def solve_at(
             kept.append(setting)
         except LcpinnError as error:
             reasons.append(str(error))
-    return _trusted(family, np.array(kept), solver, reasons, len(np.atleast_2d(settings)))
+        ends.append(time.perf_counter())
+    trusted = _trusted(family, np.array(kept), solver, reasons, len(np.atleast_2d(settings)))
+    each = np.median(np.diff(ends)) if len(ends) > 1 else ends[0] - began
+    return replace(trusted, each=float(each))
 
 
 def solved_before(family: Family) -> SolvedSettings:

@@ -35,7 +35,8 @@ SHARE = 0.1  # of the training's time, for solving settings
 SHARE_BETWEEN = 0.4  # the same where all settings between them are to be known, too
 FEW_UNITS, FEW_ROWS = 40, 6000  # of three coordinates
 COARSE = 3e-2  # tolerance of a look at three coordinates
-NODES = 13  # settings that a polynomial between them takes at the least
+NODES = 13  # settings that a polynomial between them takes at the least; of fronts that
+NODES_OF_FRONTS = 33  # sharpen with lambda, as those of equations that are not linear may, more
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 NARROWER = 0.7  # the same where moving frequencies are given
@@ -86,7 +87,8 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
         slopes = powers(family.parameters)
         return replace(guess, size=steep, activation="tanh", slopes=slopes, centres=centres)
     share = MOST_SECONDS if seconds is None else min(SHARE_BETWEEN * seconds, MOST_SECONDS)
-    affordable = NODES * guess.spent <= share * len(solved.settings)
+    nodes = NODES if family.is_linear() else NODES_OF_FRONTS
+    affordable = nodes * solved.each <= share
     if affordable and _pays(family, solved, size):
         # Smooth, whatever the equation: sines, and frequencies that the solutions have.
         known = _known(family, tolerance, share)
