@@ -380,6 +380,13 @@ def test_a_solved_family_ends_as_soon_as_it_is_solved():
 
 
 @pytest.mark.slow
+def test_a_verdict_that_is_made_later_is_beside_the_tolerance_that_was_asked_for():
+    how = lc.protocol.fast(Decay(), steps=2)
+    solution = lc.train(Decay(), how, tolerance=1e-12, progress=False, report=False)
+    assert solution.verdict.tolerance == 1e-12
+    assert solution.verdict.solved is not True
+
+
 def test_trying_out_is_not_judged():
     with warnings.catch_warnings():
         warnings.simplefilter("error", lc.NotSolvedWarning)

@@ -153,7 +153,7 @@ class Solution:
         """
         if "verdict" in self.run:
             return Verdict.from_json(self.run["verdict"])
-        return self.judged()
+        return self.judged(self.run.get("training", {}).get("tolerance"))
 
     def judged(self, tolerance: float | None = None, seconds: float = 0.0) -> Verdict:
         """A verdict on this network, which took so many seconds to train."""

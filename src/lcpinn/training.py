@@ -103,7 +103,8 @@ def train(
         begun = time.perf_counter()
         with arithmetic(protocol.dtype), meter(progress) as shown, noticing_lost_processes():
             trained = _Training(family, protocol, seed, directory, shown, mesh).run()
-        solution = Solution(family, protocol, trained.params, run | {"training": trained.record()})
+        record = trained.record() | ({} if tolerance is None else {"tolerance": tolerance})
+        solution = Solution(family, protocol, trained.params, run | {"training": record})
         if report and protocol.judged:
             spent = sum(trained.seconds.values())
             solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
