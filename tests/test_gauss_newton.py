@@ -3,6 +3,7 @@
 import os
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, S
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.optimiser.acceptance.search import second_order_correction, smallest_damping_of
 from lcpinn.optimiser.damping import SOLVERS, candidates, damped_steps, damping_grid
+from lcpinn.optimiser.gauss_newton import GaussNewtonState, _exploring_again
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.linear_model import RowSystem, Summed, Whole, gram
 from lcpinn.rows import Problem, rows_and_jacobian, weighted_rows
@@ -484,3 +486,28 @@ def test_an_unknown_solver_is_refused_when_it_is_named():
     message = "GaussNewton has no solver 'svd'; there are auto, qr, two-level, cholesky"
     with pytest.raises(LcpinnError, match=message):
         GaussNewton(solver="svd")
+
+
+@pytest.mark.parametrize(
+    ("history", "exploring", "radius", "slow"),
+    [
+        ((1.0, 0.9, 0.8), False, 0.1, True),
+        ((1.0, 0.5, 0.3), False, 0.1, False),
+        ((1.0, 0.9, 0.8), True, 0.1, False),
+        ((np.inf, 0.9, 0.8), False, 0.1, False),
+        ((1.0, 0.9, 0.8), False, 0.03, False),
+    ],
+    ids=["a valley", "a descent", "exploring", "just begun", "a small radius"],
+)
+def test_a_slow_descent_explores_again_in_a_smaller_trust_region(history, exploring, radius, slow):
+    nothing: Any = jnp.zeros(())
+    state = GaussNewtonState(*[nothing] * len(GaussNewtonState._fields))
+    state = state._replace(
+        history=jnp.array(history), exploring=jnp.array(exploring), radius=jnp.array(radius)
+    )
+    assert GaussNewton(acceptance=ModelDriven())._descends_slowly(state) is slow
+    assert not GaussNewton(acceptance=GainRatio())._descends_slowly(state)
+    again = _exploring_again(state)
+    assert bool(again.exploring)
+    assert float(again.radius) == pytest.approx(radius / 3)
+    assert np.isinf(again.history).all()

@@ -33,15 +33,15 @@ def simplest_powers(known: Between) -> dict[str, float]:
     """Of free coefficients that another variable is better for than their own: the exponents."""
     prior = known.family.parameters
     settings = np.asarray(prior.sobol(SETTINGS, seed=3))
-    components = _components(known, settings)
+    table = components(known, settings)
     ranges = [prior.ranges[name] for name in prior.names]
     changeable = [
         i for i, name in enumerate(prior.names) if name in prior.free and ranges[i][0] > 0
     ]
-    missing = lambda exponents: _missing(settings, components, ranges, exponents)
+    remaining = lambda exponents: missing(settings, table, ranges, exponents)
     own = np.array([0.0 if axis.log else 1.0 for axis in prior.axes])
     exponents = own
-    before = lowest = missing(own)
+    before = lowest = remaining(own)
     # All of them together first, then one at a time, and again.
     for sweep in range(1 + SWEEPS):
         last = exponents
@@ -49,7 +49,7 @@ def simplest_powers(known: Between) -> dict[str, float]:
             for exponent in EXPONENTS:
                 tried = exponents.copy()
                 tried[which] = exponent
-                if not np.array_equal(tried, exponents) and (share := missing(tried)) < lowest:
+                if not np.array_equal(tried, exponents) and (share := remaining(tried)) < lowest:
                     lowest, exponents = share, tried
         if sweep and exponents is last:
             break
@@ -92,7 +92,7 @@ def _scaled(values: np.ndarray, bounds: tuple[float, float], exponent: float) ->
     return 2 * (power(values) - low) / (high - low) - 1
 
 
-def _components(known: Between, settings: np.ndarray) -> np.ndarray:
+def components(known: Between, settings: np.ndarray) -> np.ndarray:
     """Solutions (n, m) at settings (n, p): every output relative to its size, in few numbers."""
     points = np.asarray(known.family.domain.sobol(POINTS, seed=9))
     values = np.asarray(known.at_all(points, settings))  # (points, settings, outputs)
@@ -103,7 +103,7 @@ def _components(known: Between, settings: np.ndarray) -> np.ndarray:
     return left[:, :count] * sizes[:count]
 
 
-def _missing(
+def missing(
     settings: np.ndarray,
     components: np.ndarray,
     ranges: Sequence[tuple[float, float]],
