@@ -19,7 +19,14 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.network.film import chebyshev_sum
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
 from lcpinn.optimiser.stage import Stage
-from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
+from lcpinn.own_solutions import (
+    Spectra,
+    _lines,
+    known_solver,
+    solve_at,
+    solved_before,
+    spread_settings,
+)
 from lcpinn.precision import double
 from lcpinn.protocol.choice import _pays, chosen
 from lcpinn.protocol.gauss_newton import _share_of_slopes
@@ -356,6 +363,14 @@ def test_a_frequency_that_stays_has_no_sweep():
     family = the(Oscillator)
     solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
     assert solved.moving_carriers(1.0) == ((), ())
+
+
+def test_a_slow_wave_whose_only_peak_rounding_puts_on_the_other_side_has_no_line():
+    frequencies = np.linspace(-8.0, 8.0, 17)
+    hump = np.exp(-((frequencies + 1) ** 2))  # of k and -k, within one window, -k a little larger
+    lines = _lines(Spectra([frequencies], np.stack([hump] * 5)), np.linspace(-1, 1, 5))
+    assert lines.middle.shape == lines.slope.shape == (0, 1)
+    assert not lines.moves(1.0)
 
 
 def test_slopes_of_units_are_linear_in_lambda():

@@ -361,8 +361,9 @@ def _lines(spectra: Spectra, place: np.ndarray) -> Lines:
     low, high = int(np.argmin(place)), int(np.argmax(place))
     starts, ends = spectra.peaks(low), spectra.peaks(high)
     starts = starts[_is_first(starts)]  # the other half are the same waves
-    pairs = np.array([(a, b) for a in range(len(starts)) for b in range(len(ends))], int)
-    first, last = starts[pairs[:, 0]], ends[pairs[:, 1]]
+    # Of a slow one the two halves are one peak, which rounding may put on the other side: no pairs.
+    which, other = np.indices((len(starts), len(ends))).reshape(2, -1)
+    first, last = starts[which], ends[other]
     slope = (last - first) / (place[high] - place[low])
     middle = first - place[low] * slope
     along = [spectra.at(i, middle + at * slope) for i, at in enumerate(place)]
