@@ -134,9 +134,10 @@ class Family(metaclass=_Built):
     outputs: tuple[str, ...] = ("u",)
     weights: Weights | None = None
     data: Data | None = None
-    value_targets: Callable[[Any, Any], Array] | None = None  # these three: see `compared_with`
+    value_targets: Callable[[Any, Any], Array] | None = None  # these four: see `compared_with`
     setting_quantiles: np.ndarray | None = None
     setting_corners: bool = False
+    dense_at_ends: bool = False
     evaluation: Evaluation = Evaluation()
 
     settings: str = ""  # the constructor's arguments, in words
@@ -448,6 +449,7 @@ class Family(metaclass=_Built):
         quantiles: np.ndarray | None = None,
         *,
         corners: bool = False,
+        dense_at_ends: bool = False,
     ) -> Family:
         """No equations, but the outputs compared with values inside of the domain.
 
@@ -455,7 +457,8 @@ class Family(metaclass=_Built):
         from them is multiplied by, (n, 2 outputs). They are looked up when points are drawn.
         `quantiles` say how the settings of a single coefficient are spread: what even places of the
         unit interval are moved to. With `corners` some of them lie at corners of the range, which
-        of several coefficients hardly any come close to.
+        of several coefficients hardly any come close to; with `dense_at_ends` points lie denser at
+        the ends of coordinates.
         """
         other, num = copy.copy(self), len(self.outputs)
         zero = (0,) * self.domain.dim
@@ -469,7 +472,7 @@ class Family(metaclass=_Built):
         term = Term("values", misfit, (*values, *observed), (), "interior")
         other.all_terms = other.terms = {term.name: term}
         other.value_targets, other.setting_quantiles = targets, quantiles
-        other.setting_corners = corners
+        other.setting_corners, other.dense_at_ends = corners, dense_at_ends
         vars(other).pop("groups", None)
         return other
 

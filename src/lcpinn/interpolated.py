@@ -177,10 +177,13 @@ class Between(ABC):
 
         return observed
 
-    def taught(self, family: Family) -> Family:
-        """Instead of the family's equations: its outputs compared with these solutions."""
+    def taught(self, family: Family, *, waves: bool = False) -> Family:
+        """Instead of the family's equations: its outputs compared with these solutions. Rows lie
+        denser at the ends of coordinates, unless many `waves` need all of them evenly."""
         corners = len(family.parameters.free) > MANY
-        return family.compared_with(self.targets(), self.quantiles(), corners=corners)
+        return family.compared_with(
+            self.targets(), self.quantiles(), corners=corners, dense_at_ends=not waves
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,7 +234,9 @@ class _Training:
                     state = stage.adopt(state, self.learnt)
                 if position is not None:
                     if restored is not None:
-                        state = restored[1](state, self.protocol.network.shapes_vary)
+                        vary = self.protocol.network.shapes_vary
+                        vary |= self.protocol.phases[phase].shapes_vary
+                        state = restored[1](state, vary)
                     state, position = agreed_arrays(state), None
                 self.params = self._through(stage, on_every_device(state, self.setup.mesh))
         self.params = on_this_device(self.params, self.setup.mesh)

@@ -29,6 +29,7 @@ from lcpinn.network.mlp import Params
 from lcpinn.optimiser.acceptance import Acceptance, GainRatio
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.damping import SOLVERS
+from lcpinn.optimiser.descent_rows import DescentRows
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.linear_model import RowSystem
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
@@ -101,6 +102,9 @@ class GaussNewton(Phase):
     nothing after it gets out of there. `solver` is one of lcpinn.optimiser.damping, or `auto`: QR
     on a CPU, two-level Cholesky on an accelerator. Rows that are relative errors already are not to
     be `equilibrated` (lcpinn.equilibration).
+
+    Where the acceptance explores, few rows tell where to go, but a descent on few of them fits what
+    lies between badly: it has `descent_rows` more in the interior.
     """
 
     sampling: Sampling = Sampling(interior=1600, face=200, num_lambda=1, rule="collocation")
@@ -117,6 +121,7 @@ class GaussNewton(Phase):
     seconds: float | None = None
     block: int = 5
     equilibrated: bool = True
+    descent_rows: int = 0
 
     def __post_init__(self) -> None:
         check_choice("GaussNewton", "solver", self.solver, ("auto", *SOLVERS))
@@ -127,6 +132,7 @@ class GaussNewton(Phase):
         _check_weighting(setup, held_out)
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
+        rows = DescentRows(self.sampling, self.descent_rows, setup, batch)
         measure, options = setup.jit(partial(_measure, self, setup)), compiler_options()
         resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
         validated = setup.jit(partial(_validated, setup, held_out), compiler_options=options)
@@ -153,11 +159,13 @@ class GaussNewton(Phase):
             )
 
         @cache
-        def program() -> Callable[[], Any]:
+        def program(descending: bool = False) -> Callable[[], Any]:
             """Many steps, compiled in the background from the first call on."""
             key = jax.random.PRNGKey(0)
             params = jax.eval_shape(problem.init, key)
             like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
+            if descending:
+                like = like._replace(batch=jax.eval_shape(rows.joined, like.batch))
             steps = setup.jit(partial(_run, self, setup), compiler_options=options)
             num = jax.ShapeDtypeStruct((), jnp.int32)
             return in_background(steps.lower(*setup.like((like, num))))
@@ -178,18 +186,29 @@ class GaussNewton(Phase):
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
-                state = resampled(state)
+                state = resampled(state._replace(batch=rows.of(state.batch, descending=False)))
             remaining = self._steps_remaining(state, clock)
             if remaining < self.acceptance.descent:
                 state = _descending(state)
             elif self._descends_slowly(state) and remaining > AGAIN * self.acceptance.descent:
                 state = _exploring_again(state)
+            block, joined = self._block(state, remaining), False
+            if rows and rows.in_batch(state.batch) == bool(state.exploring):
+                joined = not bool(state.exploring)
+                state = state._replace(batch=rows.of(state.batch, descending=joined))
+            steps, before = program(rows.in_batch(state.batch)), state.params
             with blas_threads():
                 state = on_every_device(state, setup.mesh)
-                state = _timed(program()(), state, self._block(state, remaining))
+                state = _timed(steps(), state, 1 if joined else block)
+            if joined and _same(before, state.params):
+                # The damping that few rows have let fall is no guess for more of them.
+                state = state._replace(damping=jnp.zeros_like(state.damping))
+            if rows:
+                program(True)  # compiled while it explores
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
-            state = validated(state)
+            # Without the rows, whose number would make it another program.
+            state = validated(state._replace(batch={}))._replace(batch=state.batch)
             over = int(state.step) >= LOOKS or self._stopped(state, clock) is not None
             if over and not np.isfinite(float(state.held_out.best)):
                 # Never finite: no parameters can be told from any others by these rows.
@@ -275,9 +294,14 @@ class GaussNewton(Phase):
 
     # As a part of a protocol.
 
+    @property
+    def shapes_vary(self) -> bool:
+        return self.descent_rows > 0  # a descent has more rows than an exploration
+
     def shrunk(self) -> GaussNewton:
         few = replace(self.sampling, interior=48, face=16)
-        return replace(self, sampling=few, steps=4, block=4, dampings=3, seconds=None)
+        small = replace(self, sampling=few, steps=4, block=4, dampings=3, seconds=None)
+        return replace(small, descent_rows=min(self.descent_rows, 48))
 
     def shortened(self, seconds: float) -> GaussNewton:
         return (
@@ -328,6 +352,13 @@ def _timed(
     return state._replace(step_seconds=jnp.asarray(seconds, state.step_seconds.dtype))
 
 
+def _same(one: Params, other: Params) -> bool:
+    return all(
+        bool(jnp.all(a == b))
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    )
+
+
 def _descending(state: GaussNewtonState) -> GaussNewtonState:
     """The time for exploring is over: from here on it is the loss that counts."""
     if not bool(state.exploring):
@@ -371,9 +402,10 @@ def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -
         return taken.theta, taken.damping, taken.loss, history, exploring & ~explored, count + 1
 
     def going(carry: tuple[Array, ...]) -> Array:
-        _, damping, _, history, _, count = carry
+        _, damping, _, history, exploring, count = carry
         gained = history[-1] <= (1 - self.tolerance) * history[0]
-        return (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(history[0]))
+        on = (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(history[0]))
+        return on & (exploring == state.exploring) if self.descent_rows else on
 
     begin = (theta, state.damping, state.loss, state.history, state.exploring)
     begin = (*begin, jnp.zeros((), jnp.int32))

@@ -14,7 +14,7 @@ from lcpinn.devices import alone
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.interpolated import Between
-from lcpinn.network.mlp import Params
+from lcpinn.network.mlp import MLP, Params
 from lcpinn.optimiser.acceptance import GainRatio
 from lcpinn.optimiser.gauss_newton import GaussNewton
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop
@@ -30,7 +30,7 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
-ROWS = 2.5  # of a regression, for each parameter
+ROWS, FURTHER = 2.5, 1.0  # of a regression, for each parameter; further ones for its descents
 ROUGHLY = 0.1  # what a polynomial may miss to be what a training begins with
 CLOSE = 0.3  # of what it misses: a network that is as close is not brought closer to it
 REGRESSION = 0.5  # of the time, at most, for such a beginning
@@ -125,6 +125,10 @@ class OwnSolutions(Phase):
     def shrunk(self) -> OwnSolutions:
         return replace(self, phase=self.phase.shrunk(), settings=3, rows=8)
 
+    @property
+    def shapes_vary(self) -> bool:
+        return self.between or self.phase.shapes_vary  # a regression's descents have more rows
+
     def scaled(self, share: float) -> OwnSolutions:
         return replace(self, phase=self.phase.scaled(share))
 
@@ -211,12 +215,16 @@ class _Taught:
         """The phase on rows of values alone."""
         assert isinstance(self.teacher, Between)
         assert isinstance(phase, GaussNewton)
-        setup = self._with(self.teacher.taught(self.setup.problem.family))
+        family, network = self.setup.problem.family, self.setup.problem.network
+        waves = isinstance(network, MLP) and bool(network.carriers)
+        setup = self._with(self.teacher.taught(family, waves=waves))
         shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
         num = sum(leaf.size for leaf in jax.tree.leaves(shapes))
         points = round(ROWS * num / len(setup.problem.family.outputs))
         few = replace(phase.sampling, interior=points)
-        return replace(phase, sampling=few, equilibrated=False).build(setup)
+        further = round(FURTHER * points) if phase.acceptance.explores else 0
+        phase = replace(phase, sampling=few, equilibrated=False, descent_rows=further)
+        return phase.build(setup)
 
     def _with(self, family: Family) -> Setup:
         problem = replace(self.setup.problem, family=family)

@@ -211,6 +211,10 @@ class Restarts(Phase):
     def innermost(self) -> Phase:
         return self.phase.innermost
 
+    @property
+    def shapes_vary(self) -> bool:
+        return self.phase.shapes_vary
+
     def shrunk(self) -> Restarts:
         return replace(self, phase=self.phase.shrunk(), starts=1, max_starts=1)
 

@@ -192,6 +192,11 @@ class Phase(ABC):
         """The same with a share of its steps; what a clock ends stays as it is."""
         return self
 
+    @property
+    def shapes_vary(self) -> bool:
+        """Whether arrays of its state may get other shapes while it runs."""
+        return False
+
     def shortened(self, seconds: float) -> Phase:
         """The same with so many seconds less, where a clock ends it."""
         return self
