@@ -34,7 +34,8 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling, fixed
 from lcpinn.weighting import Fixed
 
-NETWORK = MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0)
+# Small: the programs are compiled anew for every number of devices, and take hardly a moment then.
+NETWORK = MLP((5,), "sine", FiLM(0, 2), frequency_scale=2.0)
 KILLED = 3  # how many blocks a process gets through before it is killed
 
 

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +37,31 @@ def test_what_is_returned_is_checked_too():
     with pytest.raises(TypeCheckError, match="return value"):
         column(jnp.ones(3), False)
     assert column(jnp.ones(3), cast(Any, 1)).shape == (3, 1)  # other types are not checked
+
+
+Pair = tuple[Float[Array, " n"], Float[Array, " n"]]
+
+
+def test_only_what_says_a_shape_is_wrapped():
+    """By whatever name, in a function within another, or as a field."""
+    decorate = partial(shapes.where_shapes_are_said, jaxtyped, typechecker=shapes.checked)
+
+    def plain(v: Array, num: int) -> Array:
+        return v[:num]
+
+    def named(pair: "Pair") -> Array:
+        return pair[0] + pair[1]
+
+    @dataclass
+    class Box:
+        low: Float[Array, " n"]
+        high: Float[Array, " n"]
+
+    assert decorate(plain) is plain
+    for one in (decorate(named), lambda pair: decorate(Box)(*pair)):
+        one((jnp.ones(3), jnp.ones(3)))
+        with pytest.raises(TypeCheckError):
+            one((jnp.ones(3), jnp.ones((3, 1))))
 
 
 def test_modules_with_shapes_are_those_that_are_hooked():

@@ -4,6 +4,7 @@ import functools
 import gc
 import itertools
 import sys
+import zlib
 from typing import Any
 
 
@@ -21,6 +22,7 @@ def settle() -> None:
     if note_stacks is not None:  # which no version promises
         note_stacks(False)
     _share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
+    _compress_little(sys.modules.get("jax._src.compilation_cache"))
 
 
 def _share_contexts(lowering: Any, num: int = 50) -> None:
@@ -33,3 +35,14 @@ def _share_contexts(lowering: Any, num: int = 50) -> None:
         return
     programs, context_of = itertools.count(), functools.lru_cache(1)(lambda block: make())
     lowering.make_ir_context = lambda: context_of(next(programs) // num)
+
+
+def _compress_little(cache: Any) -> None:
+    """What is compiled is written thousands of times, and read a few: let that be quick.
+
+    Where JAX has zstd it is quick as it is.
+    """
+    if getattr(cache, "zstd", None) or getattr(cache, "zstandard", None):
+        return
+    if hasattr(cache, "compress_executable"):  # which no version promises
+        cache.compress_executable = functools.partial(zlib.compress, level=1)

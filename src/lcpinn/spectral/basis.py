@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -141,10 +141,13 @@ def _legendre(s: np.ndarray, num: int) -> np.ndarray:
     return table
 
 
+@lru_cache(maxsize=256)
 def fejer(count: int) -> np.ndarray:
     """Fejér's weights at so many Chebyshev points, for a mean: exact for as many polynomials."""
     angle, even = np.pi * (np.arange(count) + 0.5) / count, np.arange(1, (count + 1) // 2)
-    return (1 - 2 * np.cos(2 * np.outer(angle, even)) @ (1 / (4.0 * even**2 - 1))) / count
+    weights = (1 - 2 * np.cos(2 * np.outer(angle, even)) @ (1 / (4.0 * even**2 - 1))) / count
+    weights.flags.writeable = False  # one array for all who ask
+    return weights
 
 
 @dataclass(frozen=True)
