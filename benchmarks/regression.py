@@ -1,14 +1,17 @@
 """What a network takes from the page's own solutions is worth: `fast` with one of it left out.
 
     python -m benchmarks.regression [--families spring,ring-wave,bratu,shaken-beam] [--seed 61]
-                                    [--seconds 40] [--out results/regression-cpu.json]
+                                    [--changes "few rows,even rows"] [--seconds 40]
+                                    [--out results/regression-cpu.json]
 
 Of families of the zoo whose solutions are known between settings (lcpinn.interpolated): one start
 of a regression as `fast` would do it with a tolerance, without the frequencies of the first layer
 (`no carriers`), with a trust region relative to all slopes (`whole radius`), with λ itself in place
-of the variable in which solutions change evenly (`no stretch`), and with steps that lower the loss
-each (`descent`). Errors are those against the page's own solutions at settings in between, relative
-to them; the truth is not looked at. What changes nothing for a family is left out.
+of the variable in which solutions change evenly (`no stretch`), with steps that lower the loss each
+(`descent`), with rows that are spread evenly along coordinates (`even rows`), and with no more rows
+for descents than for exploring (`few rows`). Errors are those against the page's own solutions at
+settings in between, relative to them; the truth is not looked at. What changes nothing for a family
+is left out.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from lcpinn.reduced_basis import known_between
 
 TOLERANCE = 1e-6
 SETTINGS, POINTS = 41, 400  # at which a network is compared with the solutions
+MOST = 4  # coefficients of which all corners are looked at
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -48,6 +52,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks.regression", description=about)
     parser.add_argument("--families", type=among(ZOO, "family"),
                         default=["spring", "ring-wave", "bratu", "shaken-beam"])  # fmt: skip
+    parser.add_argument("--changes", type=lambda names: names.split(","),
+                        help="these variants alone, beside the one without a change")  # fmt: skip
     parser.add_argument("--seed", type=int, default=61)
     parser.add_argument("--seconds", type=float, default=40.0, help="time limit of each")
     parser.add_argument("--out", type=Path, help="write the result here")
@@ -62,6 +68,8 @@ def main(given: Sequence[str] | None = None) -> None:
         known_between(family, tolerance=TOLERANCE, seconds=60.0)  # that all find it solved
         protocol = lc.protocol.fast(family, seconds=asked.seconds, tolerance=TOLERANCE)
         for changed, changed_protocol in variants(family, protocol).items():
+            if changed and asked.changes is not None and changed not in asked.changes:
+                continue
             entry = {"family": name, "changed": changed}
             entry |= trained(family, changed_protocol, asked.seed)
             result["trainings"].append(entry)
@@ -82,11 +90,17 @@ def variants(family: lc.Family, protocol: lc.Protocol) -> dict[str, lc.Protocol]
     assert isinstance(phase, GaussNewton)
 
     def made(network: MLP = network, **changes: Any) -> lc.Protocol:
-        one = replace(own, phase=replace(phase, **changes))
+        return started(replace(own, phase=replace(phase, **changes)), network)
+
+    def started(one: OwnSolutions, network: MLP = network) -> lc.Protocol:
         alone = replace(restarts, phase=one, starts=1, max_starts=1, tolerance=None)
         return replace(protocol, network=network, phases=(alone,), judged=False)
 
     every = {"": made(), "descent": made(acceptance=GainRatio())}
+    if phase.acceptance.explores:
+        every["few rows"] = started(replace(own, descent_rows=0.0))
+    if not network.carriers:
+        every["even rows"] = started(replace(own, dense_at_ends=False))
     whole = size_of(family, smooth=True).radius
     if network.carriers:
         every["no carriers"] = made(replace(network, carriers=()), radius=whole)
@@ -110,9 +124,12 @@ def trained(family: lc.Family, protocol: lc.Protocol, seed: int) -> dict[str, An
 
 
 def settings_of(family: lc.Family) -> np.ndarray:
-    """Settings (n, p) that are evenly spread."""
+    """Settings (n, p) that are evenly spread; of several coefficients the corners, too."""
     prior = family.parameters
-    return np.asarray(prior.grid(SETTINGS) if len(prior.free) == 1 else prior.sobol(SETTINGS, 3))
+    if len(prior.free) == 1:
+        return np.asarray(prior.grid(SETTINGS))
+    corners = prior.grid(2) if len(prior.free) <= MOST else np.empty((0, prior.dim))
+    return np.concatenate([prior.sobol(SETTINGS, 3), corners])
 
 
 def gap(solution: lc.Solution, teacher: Between, lam: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from benchmarks import (
     course,
     families,
     gauss_newton,
+    growth,
     regression,
     scaling,
     solve,
@@ -29,8 +30,10 @@ from benchmarks.stamp import stamp
 from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
+from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import Adam, GainRatio, ModelDriven
+from lcpinn.optimiser import Adam, GainRatio, ModelDriven, OwnSolutions, Restarts
+from lcpinn.precision import double
 from lcpinn.protocol import example, smoke
 from lcpinn.sampling import Sampling
 
@@ -278,16 +281,43 @@ def test_what_would_take_too_long_is_left_out():
 def test_variants_of_a_regression_leave_out_one_thing_each():
     family = Decay()
     protocol = lc.protocol.fast(family, seconds=20.0, tolerance=1e-6)
-    assert list(regression.variants(family, protocol)) == ["", "descent"]
+    every = regression.variants(family, protocol)
+    assert list(every) == ["", "descent", "few rows", "even rows"]
+    taught = [of_kind(OwnSolutions, of_kind(Restarts, p.phases[0]).phase) for p in every.values()]
+    assert [own.descent_rows for own in taught] == [1.0, 1.0, 0.0, 1.0]
+    assert [own.dense_at_ends for own in taught] == [True, True, True, False]
     network = of_kind(MLP, protocol.network)
     how = replace(network.parameters, stretch=(0.0, 1.0))
     network = replace(network, carriers=((30.0,),), parameters=how)
     every = regression.variants(family, replace(protocol, network=network))
-    assert list(every) == ["", "descent", "no carriers", "whole radius", "no stretch"]
+    assert list(every) == ["", "descent", "few rows", "no carriers", "whole radius", "no stretch"]
     assert of_kind(MLP, every["no carriers"].network).carriers == ()
     unstretched = of_kind(MLP, every["no stretch"].network)
     assert of_kind(FiLM, unstretched.parameters).stretch == ()
     assert unstretched.carriers == ((30.0,),)
+
+
+# -- growth ----------------------------------------------------------------------------------------
+
+
+def test_a_wider_network_is_the_same_function_and_its_new_units_can_be_noticed():
+    how = FiLM(hidden=0, degree=2, exponential=True, slopes=1.0)
+    network = MLP((5, 4), "sine", how, frequency_scale=2.0, readout=1, sweeps=((1.0,), (2.0,)))
+    wider = replace(network, widths=(7, 6))
+    with double():
+        key, features = jax.random.PRNGKey(0), Series(Orders(((0,),)), jnp.ones((1, 9, 1)) * 0.3)
+        lam = {"parameters": jnp.linspace(-1, 1, 9)[:, None]}
+        made = [n.init(key, 1, 2, {"parameters": 1}, jnp.float64) for n in (network, wider)]
+        trained = jax.tree.map(lambda a: a + 0.1, made[0])
+        grown = growth.widened(trained, made[1])
+        before = network.apply(trained, features, lam).coefficients
+        np.testing.assert_allclose(
+            wider.apply(grown, features, lam).coefficients, before, rtol=1e-12
+        )
+        slopes = jax.grad(lambda p: jnp.sum(wider.apply(p, features, lam).coefficients))(grown)
+        assert growth.widths_of(grown) == (7, 6)
+        assert np.all(np.abs(slopes["layers"][2]["w"][4:]) > 0)  # of outputs, for new units
+        assert np.all(np.abs(slopes["layers"][1]["w"][5:, :4]) > 0)  # of old ones, too
 
 
 # -- choices -------------------------------------------------------------------------------------

@@ -177,12 +177,11 @@ class Between(ABC):
 
         return observed
 
-    def taught(self, family: Family, *, waves: bool = False) -> Family:
-        """Instead of the family's equations: its outputs compared with these solutions. Rows lie
-        denser at the ends of coordinates, unless many `waves` need all of them evenly."""
+    def taught(self, family: Family, *, dense_at_ends: bool = False) -> Family:
+        """Instead of the family's equations: its outputs compared with these solutions."""
         corners = len(family.parameters.free) > MANY
         return family.compared_with(
-            self.targets(), self.quantiles(), corners=corners, dense_at_ends=not waves
+            self.targets(), self.quantiles(), corners=corners, dense_at_ends=dense_at_ends
         )
 
 

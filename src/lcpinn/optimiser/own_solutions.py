@@ -30,7 +30,7 @@ from lcpinn.rows import Problem
 from lcpinn.sampling import Sampling
 from lcpinn.spec import spec
 
-ROWS, FURTHER = 2.5, 1.0  # of a regression, for each parameter; further ones for its descents
+ROWS = 2.5  # of a regression, for each parameter
 ROUGHLY = 0.1  # what a polynomial may miss to be what a training begins with
 CLOSE = 0.3  # of what it misses: a network that is as close is not brought closer to it
 REGRESSION = 0.5  # of the time, at most, for such a beginning
@@ -43,7 +43,9 @@ class OwnSolutions(Phase):
     The page is solved for at most `seconds`. With `between`, first at Chebyshev nodes of the
     coefficients: where a polynomial between them misses less than its `missing`, the network is
     fitted to that by regression, rows of values alone (lcpinn.interpolated), and where it misses
-    less than a tenth, a regression is what the phase begins with.
+    less than a tenth, a regression is what the phase begins with. A regression's rows lie denser at
+    the ends of coordinates (`dense_at_ends`), and its descents have more of them than what they
+    explore with: `descent_rows` times as many beside.
 
     Otherwise at `settings` values of the coefficients: the network's values at `rows` points of
     each are compared with them, rows u_network - u_solved, relative to the size of u there, beside
@@ -58,6 +60,8 @@ class OwnSolutions(Phase):
     tolerance: float = 1e-8
     between: bool = False
     missing: float = 1e-6
+    dense_at_ends: bool = True
+    descent_rows: float = 1.0
 
     def build(self, setup: Setup) -> Stage:
         plain = self.phase.build(setup)
@@ -216,13 +220,14 @@ class _Taught:
         assert isinstance(self.teacher, Between)
         assert isinstance(phase, GaussNewton)
         family, network = self.setup.problem.family, self.setup.problem.network
-        waves = isinstance(network, MLP) and bool(network.carriers)
-        setup = self._with(self.teacher.taught(family, waves=waves))
+        waves = isinstance(network, MLP) and bool(network.carriers)  # which need rows evenly
+        ends = self.how.dense_at_ends and not waves
+        setup = self._with(self.teacher.taught(family, dense_at_ends=ends))
         shapes = jax.eval_shape(setup.problem.init, jax.random.PRNGKey(0))
         num = sum(leaf.size for leaf in jax.tree.leaves(shapes))
         points = round(ROWS * num / len(setup.problem.family.outputs))
         few = replace(phase.sampling, interior=points)
-        further = round(FURTHER * points) if phase.acceptance.explores else 0
+        further = round(self.how.descent_rows * points) if phase.acceptance.explores else 0
         phase = replace(phase, sampling=few, equilibrated=False, descent_rows=further)
         return phase.build(setup)
 
