@@ -74,6 +74,36 @@ def test_nothing_changes_where_the_given_scale_does_as_well():
     assert tried(family, network) is network
 
 
+class Fin(lc.Family):
+    """-u'' + h u = sin(pi x), u(0) = 0, u' + b u = 0 at x = 1: slow in x, with two coefficients."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(h=(0.1, 20.0), b=(0.1, 5.0))
+
+    @lc.interior
+    def equation(self, u, u_xx, x, h):
+        return -u_xx + h * u - jnp.sin(jnp.pi * x)
+
+    @lc.on(x=0.0)
+    def left(self, u):
+        return u
+
+    @lc.on(x=1.0)
+    def right(self, u, u_x, b):
+        return u_x + b * u
+
+
+def test_rounding_is_no_reason_for_faster_units():
+    """Eight times the scale leaves a twentieth of what is 5e-11 of the right-hand side anyway; a
+    network so drawn ended with errors of ten per cent, and with the given scale solves it."""
+    given = MLP((8, 8), "sine", frequency_scale=5.0)
+    worst = residuals_by_scale(Fin(), given)
+    assert min(worst, key=lambda scale: worst[scale]) > 5.0
+    assert 3 * min(worst.values()) < worst[5.0] < 1e-8
+    assert tried(Fin(), given) == given
+    assert tried(Fin(), replace(given, frequency_scale=0.5)).frequency_scale > 0.5
+
+
 def test_residuals_are_those_of_the_equation():
     # A single setting whose solution the units contain, but for rounding: u = a x y is the limit of
     # slow sines; units that oscillate a hundred times cannot do it.

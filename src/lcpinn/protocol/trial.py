@@ -36,6 +36,7 @@ SETTINGS = 3
 SLOW = (1.0, 2.0)  # scales that are tried beside the given one and twice that
 FASTEST = 8.0  # of the given scale: as far as scales are doubled while that helps
 CLEAR = 3.0  # by what factor the residual has to be smaller for another scale to be taken
+ENOUGH = 1e-6  # a residual of the given scale, for which no faster one is needed
 CUTOFF = 1e-13  # pivots that count, of the largest
 
 # Whether scales stay as they were given.
@@ -66,12 +67,18 @@ def without_trials() -> Iterator[None]:
 
 
 def tried(family: Family, network: MLP) -> MLP:
-    """The network with the frequency scale that does best on a linear equation."""
+    """The network with the frequency scale that does best on a linear equation.
+
+    Where the given one leaves next to nothing no faster one is taken: of slow solutions along one
+    coordinate all of them leave rounding alone, the fastest a little less of it, and a network that
+    begins there does not find its way back.
+    """
     if _left_out.get():
         return network
     given = network.frequency_scale
     worst = residuals_by_scale(family, network)
-    finite = {scale: value for scale, value in worst.items() if np.isfinite(value)}
+    fastest = given if worst[given] <= ENOUGH else np.inf
+    finite = {scale: v for scale, v in worst.items() if np.isfinite(v) and scale <= fastest}
     best = min(finite, key=lambda scale: finite[scale], default=given)
     clear = not worst[given] <= CLEAR * worst[best]
     return replace(network, frequency_scale=best) if clear else network
