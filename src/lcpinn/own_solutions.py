@@ -45,6 +45,7 @@ PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the 
 RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
 IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
+FEWEST = 9  # of the coefficients: between fewer, rows that are moved miss what moves with them
 SEED = 4001
 Rows = tuple[tuple[float, ...], ...]
 _SOLVERS: WeakKeyDictionary[Family, FamilySolver] = WeakKeyDictionary()

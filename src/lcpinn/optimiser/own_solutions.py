@@ -19,6 +19,7 @@ from lcpinn.optimiser.acceptance import GainRatio
 from lcpinn.optimiser.gauss_newton import GaussNewton
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop
 from lcpinn.own_solutions import (
+    FEWEST,
     SolvedSettings,
     can_be_solved,
     solve_at,
@@ -115,8 +116,12 @@ class OwnSolutions(Phase):
             settings = spread_settings(family.parameters, self.settings)
             remaining = self.seconds - (time.perf_counter() - began)
             if remaining <= 0:
-                return solved_before(family)
-            return solve_at(family, settings, tolerance=self.tolerance, seconds=remaining)
+                solved = solved_before(family)
+            else:
+                solved = solve_at(family, settings, tolerance=self.tolerance, seconds=remaining)
+            if len(solved.settings) < min(FEWEST, len(settings)):
+                return f"{len(solved.settings)} settings, solved in time, are too few"
+            return solved
         except LcpinnError as error:
             return str(error)
 

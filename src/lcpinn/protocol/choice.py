@@ -18,6 +18,7 @@ from lcpinn.family import Family
 from lcpinn.interpolated import Between
 from lcpinn.loads import loads
 from lcpinn.own_solutions import (
+    FEWEST,
     SolvedSettings,
     can_be_solved,
     known_solver,
@@ -78,8 +79,9 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
     except LcpinnError:
         return replace(guess, spent=time.perf_counter() - began)
     guess = replace(guess, spent=time.perf_counter() - began)
-    if solved.most:  # else the time is better spent on training
-        guess = replace(guess, own_solutions=True, solving_seconds=min(limit, MOST_SECONDS))
+    limit = min(limit, MOST_SECONDS)
+    if solved.most and FEWEST * solved.each <= limit:  # else the time is better spent on training
+        guess = replace(guess, own_solutions=True, solving_seconds=limit)
     if solved.layered:
         # Layers: units that saturate, whose steepness goes with powers of the coefficients.
         steep = replace(size, frequency_scale=STEEP)
