@@ -51,6 +51,7 @@ from benchmarks.zoo.training import without_own_solutions
 from lcpinn.evaluation import evaluation_points, relative_error
 from lcpinn.families import FAMILIES
 from lcpinn.files import read_json, write_json
+from lcpinn.machine import device
 from lcpinn.optimiser import OwnSolutions, Restarts
 from lcpinn.plot import COLOURS, save
 
@@ -62,6 +63,7 @@ TOLERANCES = {1: 1e-10, 2: 1e-10, 3: 1e-7}  # of everything else, by the number 
 PARTS = ("solve", "interpolant", "fast", "taught")
 CHUNK = 5  # settings that one process solves at
 UNSEEN = 100  # settings that networks are compared at
+FIRST = "AMD EPYC, 2 cores"  # where parts that do not say so were measured
 
 Entry = dict[str, Any]
 
@@ -169,6 +171,8 @@ def measure_here() -> None:
         answer = interpolated(family, tolerance, seconds)
     else:
         answer = trained(family, tolerance, seconds, taught=job["part"] == "taught")
+    for row in answer.get("settings", [answer]):
+        row["device"] = device()
     answer["family"] = {
         "equation": (family.__doc__ or "").split("\n")[0],
         "coordinates": family.domain.dim,
@@ -360,12 +364,23 @@ def figure(result: Entry) -> Figure:
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.xaxis.set_minor_locator(NullLocator())
-    drawn.suptitle(result["stamp"]["device"], fontsize=9)
+    drawn.suptitle("; ".join(_devices(result)), fontsize=9)
     alone.legend(fontsize=7, loc="upper left")
     for axis, named in middles.items():
         axis.margins(0.12, 0.06)
         name_points(axis, named, dots[axis])
     return drawn
+
+
+def _devices(result: Entry) -> list[str]:
+    """The machines that parts were measured on; an old one has that of the file alone."""
+    parts = (
+        row
+        for entry in result["families"].values()
+        for row in (*entry.get("settings", []), *(entry.get(part) for part in PARTS))
+        if row
+    )
+    return sorted({row.get("device", FIRST) for row in parts} or {result["stamp"]["device"]})
 
 
 def _point(row: Entry | None) -> tuple[float, float] | None:

@@ -38,14 +38,14 @@ class Size:
 # magnitude lower, with two inputs where rounding begins. The fewer the inputs, the smaller the
 # trust region in which the model holds. Fronts do not bear it; there two starts are tried.
 # On accelerators the floor of the factorisation decides: two-level Cholesky, or QR with few rows.
-_EXPLORE, _DESCEND = ModelDriven(), GainRatio(corrections=0)
+_EXPLORE = ModelDriven()
 _SMOOTH_CPU = {
     2: Size((20, 20), 8.0, 2600, 200, "qr", 13, _EXPLORE, patience=8, radius=0.03),
     3: Size((28, 28), 5.0, 6000, 400, "cholesky", 5, _EXPLORE, patience=8),
     4: Size((28, 28), 4.0, 5000, 600, "cholesky", 5, _EXPLORE, patience=8),
 }
 _FRONTS_CPU = {
-    2: Size((16, 16, 16), 3.0, 3000, 400, "cholesky", 9, _DESCEND, starts=2),
+    2: Size((16, 16, 16), 3.0, 3000, 400, "cholesky", 9, starts=2),
     3: Size((16, 16, 16), 3.0, 3600, 600, "cholesky", 5),
     4: Size((16, 16, 16), 3.0, 3600, 800, "cholesky", 5),
 }
