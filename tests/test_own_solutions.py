@@ -165,8 +165,8 @@ def test_nothing_is_solved_without_a_tolerance():
 
 
 def test_settings_that_take_long_are_left_alone(monkeypatch):
-    """Three or five of them took a third of the time on allen-cahn, and moved rows to where other
-    settings have no front: its estimated error was twice that without them, and more."""
+    """Three of them took half of the steps on allen-cahn, and its estimated error was larger with
+    them than without."""
     family, slow = Layer(), 60.0 * choice_of_network.SHARE / FEWEST
 
     def solve(*given, **options):
