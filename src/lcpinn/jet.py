@@ -21,6 +21,7 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 MultiIndex = tuple[int, ...]
@@ -59,6 +60,16 @@ def product_table(orders: Orders) -> tuple[tuple[tuple[int, int], ...], ...]:
         if total in position:
             table[position[total]].append((i, j))
     return tuple(tuple(pairs) for pairs in table)
+
+
+@cache
+def quotient_table(orders: Orders) -> np.ndarray:
+    """The position of a - c for each pair of indices (a, c); len(orders) where there is none."""
+    table = np.full((len(orders), len(orders)), len(orders), np.int32)
+    for a, pairs in enumerate(product_table(orders)):
+        for b, c in pairs:
+            table[a, c] = b
+    return table
 
 
 class Series:
@@ -335,6 +346,22 @@ def polynomial(coefficients: Array, centre: Array, orders: Orders) -> Callable[[
         return total
 
     return value
+
+
+def affine(
+    offset: Float[Array, "*n s i"],
+    factor: Float[Array, "*n s i j"],
+    series: Float[Array, "*n s j"],
+    orders: Orders,
+) -> Float[Array, "*n s i"]:
+    """offset + factor · series, a product of Taylor series truncated to the orders.
+
+    One sum over pairs of indices, most of them zeros: written out, the products would be operations
+    by the hundred.
+    """
+    nothing = jnp.zeros_like(factor[..., :1, :, :])
+    by_pair = jnp.concatenate([factor, nothing], axis=-3)[..., quotient_table(orders), :, :]
+    return offset + jnp.sum(by_pair * series[..., None, :, None, :], axis=(-3, -1))
 
 
 # -- Names of derivatives ------------------------------------------------------------------------

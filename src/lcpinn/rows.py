@@ -19,12 +19,13 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from lcpinn.affine import is_affine
 from lcpinn.chunks import map_chunks, num_points, rows_at_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.jet import Orders, Series, expand
+from lcpinn.jet import Orders, Series, affine, expand
 from lcpinn.network.contract import Lambda, Network, Params
-from lcpinn.sampling import Batch, Points
+from lcpinn.sampling import POINTWISE, Batch, Points, PointSeries
 from lcpinn.shape.holes import Features, hole_features, visible_holes
 from lcpinn.term import Term
 
@@ -82,15 +83,55 @@ class Problem:
     def outputs(self, params: Params, points: Points, orders: Orders) -> Float[Array, "s l n out"]:
         """Taylor coefficients of the solution at every point, ansatz included."""
         lam = self.conditions(points.parameters[:, None], points.weights[:, None])
-        raw = self.network.apply(params, self.features(points, orders), lam).coefficients
+        known = points.series or PointSeries()
+        if known.features is None:
+            features = self.features(points, orders)
+        else:
+            features = Series(orders, jnp.moveaxis(known.features, 2, 0))
+        raw = self.network.apply(params, features, lam).coefficients
         if self.family.ansatz is None:
             return raw
+        if known.offset is not None and known.factor is not None:
+            whole = affine(known.offset, known.factor, jnp.moveaxis(raw, 0, 2), orders)
+            return jnp.moveaxis(whole, 2, 0)
         impose = jax.vmap(
             jax.vmap(lambda r, p, lam: self._imposed(r, p, lam, orders), (1, 0, None), out_axes=1),
             (1, 0, 0),
             out_axes=1,
         )
         return impose(raw, points.coordinates, points.parameters)
+
+    def series(self, points: Points, orders: Orders) -> PointSeries:
+        """What no parameter changes, at every point: features, and an ansatz if it is affine."""
+        offset = factor = features = None
+        if not self._sees_coordinates_alone:
+            features = jnp.moveaxis(self.features(points, orders).coefficients, 0, 2)
+        if self._is_affine:
+            at = lambda p, lam: self._affine_parts(p, lam, orders)
+            over = jax.vmap(jax.vmap(at, (0, None)))
+            offset, factor = over(points.coordinates, points.parameters)
+        return PointSeries(features, offset, factor)
+
+    @property
+    def has_series(self) -> bool:
+        """Whether `series` has anything."""
+        return not self._sees_coordinates_alone or self._is_affine
+
+    @property
+    def _sees_coordinates_alone(self) -> bool:
+        """Whether features are the scaled coordinates: their series are constants."""
+        family = self.family
+        return family.features is None and not family.domain.periodic and self._of_holes is None
+
+    @cached_property
+    def _is_affine(self) -> bool:
+        """Whether there is an ansatz, and it is affine in what the network puts out."""
+        family = self.family
+        if family.ansatz is None:
+            return False
+        dims = (family.domain.dim, family.parameters.dim, len(family.outputs))
+        like = [jax.ShapeDtypeStruct((dim,), self.dtype) for dim in dims]
+        return is_affine(partial(family.call, "ansatz"), 2, *like)
 
     # Residuals.
 
@@ -123,6 +164,20 @@ class Problem:
     @cached_property
     def _imposed(self) -> Callable[[Array, Array, Array, Orders], Array]:
         return jax.jit(self.family.impose, static_argnums=3, inline=True)
+
+    @cached_property
+    def _affine_parts(self) -> Callable[[Array, Array, Orders], tuple[Array, Array]]:
+        """The series of an affine ansatz at one point: (s, out) without a network's output, and
+        (s, out, out) its derivatives by that."""
+        family = self.family
+
+        def parts(point: Array, lam: Array, orders: Orders) -> tuple[Array, Array]:
+            none = jnp.zeros(len(family.outputs), point.dtype)
+            at = lambda p, raw: family.call("ansatz", p, lam, raw)
+            offset = expand(lambda p: at(p, none), point, orders)
+            return offset, expand(lambda p: jax.jacfwd(partial(at, p))(none), point, orders)
+
+        return jax.jit(parts, static_argnums=2, inline=True)
 
     @cached_property
     def _expanded_features(self) -> Callable[[Array, Array, Orders], Array]:
@@ -280,8 +335,7 @@ def one_by_one(points: Points) -> Points:
     """The same points, each with a lambda of its own: (l, n, ...) as (l n, 1, ...)."""
     num_lambda, num = points.coordinates.shape[:2]
     each = lambda a: a.reshape(num_lambda * num, 1, *a.shape[2:])
-    alone = {name: each(value) for name in ("coordinates", "quadrature", "observed", "normals")
-             if (value := getattr(points, name)) is not None}  # fmt: skip
+    alone = {name: jax.tree.map(each, getattr(points, name)) for name in POINTWISE}
     repeated = {name: jnp.repeat(getattr(points, name), num, axis=0)
                 for name in ("parameters", "weights")}  # fmt: skip
     return points._replace(**alone, **repeated)
