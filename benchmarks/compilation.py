@@ -25,6 +25,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 import lcpinn as lc
 from benchmarks.pinnacle.registry import PROBLEMS
@@ -108,10 +109,15 @@ def of_page() -> None:
 
 def as_on_an_accelerator() -> None:
     """The sizes and chunks of one, without a trial; programs are compiled one after the other."""
-    vars(sizes)["jax"] = SimpleNamespace(default_backend=lambda: "gpu")
-    vars(protocol)["can_be_tried"] = lambda family: False
-    vars(gauss_newton)["in_background"] = compiled_at_once
+    replaced(sizes, jax=SimpleNamespace(default_backend=lambda: "gpu"))
+    replaced(protocol, can_be_tried=lambda family: False)
+    replaced(gauss_newton, in_background=compiled_at_once)
     chunks.MEMORY["cpu"] = chunks.ACCELERATOR_MEMORY
+
+
+def replaced(owner: Any, **others: Any) -> None:
+    for name, other in others.items():
+        setattr(owner, name, other)
 
 
 def compiled_at_once(lowered: Any) -> Callable[[], Any]:
@@ -127,7 +133,7 @@ def count_traces() -> dict[str, int]:
         traced["times"] += 1
         return residuals(*args)
 
-    Problem._residuals = counted
+    replaced(Problem, _residuals=counted)
     return traced
 
 
@@ -157,7 +163,7 @@ class Recorded:
 
     def __call__(self, *args: Any) -> Any:
         leaves, tree = jax.tree.flatten(args)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # asked for shapes alone
+        if any(isinstance(leaf, Tracer) for leaf in leaves):  # asked for shapes alone
             return self._timed("trace", lambda: self.jitted(*args))
         shapes = (tree, *(jnp.shape(leaf) for leaf in leaves))
         if shapes not in self.answers:

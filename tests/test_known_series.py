@@ -246,5 +246,6 @@ def test_a_product_with_a_series_is_that_of_the_functions():
     factor = lambda p: jnp.stack([jnp.exp(p), p**2 + p[0] * p[1]])
     series = lambda p: jnp.cos(p[0] * p + p[1])
     whole = lambda p: offset(p) + factor(p) @ series(p)
-    parts = [expand(f, point, orders) for f in (offset, factor, series)]
-    np.testing.assert_allclose(affine(*parts, orders), expand(whole, point, orders), rtol=1e-13)
+    first, second, third = (expand(f, point, orders) for f in (offset, factor, series))
+    got, expected = affine(first, second, third, orders), expand(whole, point, orders)
+    np.testing.assert_allclose(got, expected, rtol=1e-13)

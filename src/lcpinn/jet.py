@@ -354,14 +354,15 @@ def affine(
     series: Float[Array, "*n s j"],
     orders: Orders,
 ) -> Float[Array, "*n s i"]:
-    """offset + factor · series, a product of Taylor series truncated to the orders.
-
-    One sum over pairs of indices, most of them zeros: written out, the products would be operations
-    by the hundred.
-    """
+    """offset + factor · series, a product of Taylor series truncated to the orders."""
+    if factor.shape[-2:] == (1, 1):
+        first = lambda a: Series(orders, jnp.moveaxis(a, -2, 0))
+        return offset + jnp.moveaxis((first(factor[..., 0]) * first(series)).coefficients, 0, -2)
+    # Written out, the products of all pairs of indices and outputs are operations by the hundred;
+    # as one matrix product with zeros in it they are slower on a CPU, but little beside a Jacobian.
     nothing = jnp.zeros_like(factor[..., :1, :, :])
     by_pair = jnp.concatenate([factor, nothing], axis=-3)[..., quotient_table(orders), :, :]
-    return offset + jnp.sum(by_pair * series[..., None, :, None, :], axis=(-3, -1))
+    return offset + jnp.einsum("...acij,...cj->...ai", by_pair, series)
 
 
 # -- Names of derivatives ------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Points(NamedTuple):
     quadrature: Float[Array, "l n"]
     observed: Float[Array, "l n outputs"]
     normals: Float[Array, "l n dim"] | None = None  # where a term asks for them
-    series: PointSeries | None = None  # where they are known (known_series.py)
+    series: Any = None  # PointSeries, where they are known (known_series.py)
 
 
 Batch = dict[str, Points]
