@@ -16,11 +16,12 @@ from toy import (
     of_kind,
     plain,
     quick,
+    the,
 )
 
 import lcpinn as lc
 from lcpinn.network import MLP, FiLM
-from lcpinn.rows import rows_and_jacobian, weighted_rows
+from lcpinn.rows import parts_at_once, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.weighting import Conditional, Fixed
 
@@ -512,3 +513,73 @@ def test_one_observation_holds_at_many_values_of_an_unknown_coefficient():
         assert np.all(np.asarray(points.coordinates) == 0.0)
         assert np.sum(points.quadrature) == pytest.approx(1.0)
         assert make(known)["data"].parameters.shape == (1, 1)
+
+
+# -- Places that share a pass of the network -------------------------------------------------------
+
+
+class Corner(lc.Family):
+    """Two outputs, four places with other numbers of rows, components and arguments, and data."""
+
+    domain = lc.Box(x=(0.0, 1.0), y=(0.0, 2.0)) - lc.Ball(x=0.5, y=1.0, radius=0.2)
+    parameters = lc.Uniform(k=(1.0, 3.0))
+    outputs = ("u", "v")
+    data = lc.Data(x=[0.1, 0.2, 0.9], y=[0.3, 1.5, 0.4], u=[0.0, 1.0, 2.0])
+
+    @lc.interior
+    def equation(self, laplacian_u, u, v_x, k):
+        return laplacian_u + k * u * v_x
+
+    @lc.on(x=0.0)
+    def inlet(self, u, v, y, k):
+        return u - jnp.sin(k * y), v**3
+
+    @lc.on(y=(0.0, 2.0))
+    def walls(self, u, y):
+        return u * (1 + y)
+
+    @lc.on(x=1.0)
+    def outlet(self, v, k):
+        return jnp.log(k + v**2)  # which is no function of other places' values
+
+    @lc.on(lc.Ball(x=0.5, y=1.0, radius=0.2))
+    def hole(self, u_n, v, n_x):
+        return u_n + v * n_x
+
+
+def test_conditions_with_the_same_derivatives_share_a_pass():
+    problem, _ = double(the(Corner), TINY)
+    batch = fixed(problem.family, Sampling(9, 6, 1, "collocation"), jnp.float64)
+    together = problem.together(batch)
+    assert sorted(map(len, together)) == [1, 1, 4]
+    assert problem.together({where: batch[where] for where in ("interior", "x=1")}) == [
+        ["interior"], ["x=1"],
+    ]  # fmt: skip
+    several = fixed(problem.family, Sampling(9, 6, 2, "gauss"), jnp.float64)
+    assert all(len(places) == 1 or "data" in places for places in problem.together(several))
+    assert [len(part) for part in parts_at_once(problem, batch, 10)] == [1] * 6
+    assert sorted(len(part) for part in parts_at_once(problem, batch, 1000)) == [1, 1, 4]
+
+
+@pytest.mark.slow
+def test_a_shared_pass_gives_the_rows_and_the_jacobian_of_each_place():
+    problem, params = double(the(Corner), TINY)
+    family, weighting = problem.family, Fixed({"walls": 3.0})
+    batch = fixed(family, Sampling(9, 6, 1, "collocation"), jnp.float64)
+    theta, unravel = ravel_pytree(params)
+    scale = lambda name, points: (1 + len(name)) * points.parameters[:, :1]
+
+    def each(v):
+        """Place by place, and differentiated as a whole."""
+        rows = lambda b: weighted_rows(problem, weighting, unravel(v), b, scale)
+        return jnp.concatenate([rows({where: batch[where]}) for where in family.groups])
+
+    rows, jacobian = quick(
+        lambda v: rows_and_jacobian(problem, weighting, unravel, v, batch, scale)
+    )(theta)
+    np.testing.assert_allclose(rows, quick(each)(theta), rtol=1e-13)
+    expected = quick(jax.jacfwd(each))(theta)
+    size = np.abs(expected).max(axis=1, keepdims=True)
+    assert np.all(np.abs(jacobian - expected) <= 1e-13 * size)
+    whole = quick(lambda v: weighted_rows(problem, weighting, unravel(v), batch, scale))(theta)
+    np.testing.assert_allclose(whole, rows, rtol=1e-13)

@@ -27,7 +27,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
-from lcpinn.sampling import Batch, Points
+from lcpinn.sampling import POINTWISE, Batch, Points
 
 ROWS = "rows"
 ALIVE = "lcpinn/alive"
@@ -263,14 +263,13 @@ def spread(batch: Batch, mesh: Mesh | None) -> Batch:
 def _spread(points: Points, mesh: Mesh) -> Points:
     num_lambda, num = points.coordinates.shape[:2]
     if num % mesh.size == 0:
-        each = {name: spread_along(1, getattr(points, name), mesh) for name in POINTWISE}
-        return points._replace(**each)
+        along = lambda a: spread_along(1, a, mesh)
+        return points._replace(
+            **{name: jax.tree.map(along, getattr(points, name)) for name in POINTWISE}
+        )
     if num_lambda % mesh.size == 0:
         return jax.tree.map(lambda a: spread_along(0, a, mesh), points)
     return points
-
-
-POINTWISE = ("coordinates", "quadrature", "observed", "normals")  # (l, n, ...)
 
 
 def spread_along(axis: int, array: Array | None, mesh: Mesh | None) -> Any:

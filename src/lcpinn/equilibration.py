@@ -18,10 +18,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from lcpinn.chunks import map_chunks, rows_at_once
 from lcpinn.network.film import chebyshev
 from lcpinn.network.mlp import Params
-from lcpinn.rows import Problem, Scale, num_components, place_jacobian
+from lcpinn.rows import Problem, Scale, by_place, num_components, places_jacobian
 from lcpinn.sampling import Batch, Points
 from lcpinn.weighting.fixed import Fixed
 
@@ -58,13 +57,16 @@ def row_scales(problem: Problem, weighting: Any, params: Params, batch: Batch) -
     }
     scale = equilibrating(problem, unscaled)
     sizes, scales = num_components(problem, params, batch), {}
-    at_once = rows_at_once(theta.size, theta.dtype.itemsize)
+    jacobian_at = places_jacobian(problem, weighting, unravel, scale)
+    parts = {where: tuple(sizes[t.name] for t in terms) for where, terms in family.groups.items()}
+
+    def respond(part: Batch) -> dict[str, list[Array]]:
+        found = jacobian_at(theta, part)
+        return {where: _responses(found[where][1], parts[where]) for where in part}
+
+    responses = by_place(problem, evenly, theta, respond)
     for where, terms in family.groups.items():
-        place = place_jacobian(problem, weighting, unravel, where, scale)
-        parts = tuple(sizes[t.name] for t in terms)
-        respond = lambda at, place=place, parts=parts: _responses(place(theta, at)[1], parts)
-        responses = map_chunks(respond, evenly[where], at_once)
-        for term, response in zip(terms, responses, strict=True):
+        for term, response in zip(terms, responses[where], strict=True):
             scales[term.name] = _fit(_features(problem, batch[where]), response)
     return scales
 

@@ -21,6 +21,7 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 MultiIndex = tuple[int, ...]
@@ -59,6 +60,16 @@ def product_table(orders: Orders) -> tuple[tuple[tuple[int, int], ...], ...]:
         if total in position:
             table[position[total]].append((i, j))
     return tuple(tuple(pairs) for pairs in table)
+
+
+@cache
+def quotient_table(orders: Orders) -> np.ndarray:
+    """The position of a - c for each pair of indices (a, c); len(orders) where there is none."""
+    table = np.full((len(orders), len(orders)), len(orders), np.int32)
+    for a, pairs in enumerate(product_table(orders)):
+        for b, c in pairs:
+            table[a, c] = b
+    return table
 
 
 class Series:
@@ -335,6 +346,23 @@ def polynomial(coefficients: Array, centre: Array, orders: Orders) -> Callable[[
         return total
 
     return value
+
+
+def affine(
+    offset: Float[Array, "*n s i"],
+    factor: Float[Array, "*n s i j"],
+    series: Float[Array, "*n s j"],
+    orders: Orders,
+) -> Float[Array, "*n s i"]:
+    """offset + factor · series, a product of Taylor series truncated to the orders."""
+    if factor.shape[-2:] == (1, 1):
+        first = lambda a: Series(orders, jnp.moveaxis(a, -2, 0))
+        return offset + jnp.moveaxis((first(factor[..., 0]) * first(series)).coefficients, 0, -2)
+    # Written out, the products of all pairs of indices and outputs are operations by the hundred;
+    # as one matrix product with zeros in it they are slower on a CPU, but little beside a Jacobian.
+    nothing = jnp.zeros_like(factor[..., :1, :, :])
+    by_pair = jnp.concatenate([factor, nothing], axis=-3)[..., quotient_table(orders), :, :]
+    return offset + jnp.einsum("...acij,...cj->...ai", by_pair, series)
 
 
 # -- Names of derivatives ------------------------------------------------------------------------

@@ -8,10 +8,11 @@ these rows; residuals stay pointwise until here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,13 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from lcpinn.affine import is_affine
 from lcpinn.chunks import map_chunks, num_points, rows_at_once
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
-from lcpinn.jet import Orders, Series, expand
+from lcpinn.jet import Orders, Series, affine, expand
 from lcpinn.network.contract import Lambda, Network, Params
-from lcpinn.sampling import Batch, Points
+from lcpinn.sampling import POINTWISE, Batch, Points, PointSeries
 from lcpinn.shape.holes import Features, hole_features, visible_holes
 from lcpinn.term import Term
 
@@ -32,6 +34,11 @@ SMALLEST_WEIGHT = 1e-8  # of a loss weight whose logarithm a network sees
 
 # What a term's rows are multiplied by: (l, n) or (l, 1) factors from its name and its points.
 Scale = Callable[[str, Points], Array]
+
+# Of a place: (l, c) and (l, c, p).
+RowsAndJacobian = tuple[Array, Array]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +89,55 @@ class Problem:
     def outputs(self, params: Params, points: Points, orders: Orders) -> Float[Array, "s l n out"]:
         """Taylor coefficients of the solution at every point, ansatz included."""
         lam = self.conditions(points.parameters[:, None], points.weights[:, None])
-        raw = self.network.apply(params, self.features(points, orders), lam).coefficients
+        known = points.series or PointSeries()
+        if known.features is None:
+            features = self.features(points, orders)
+        else:
+            features = Series(orders, jnp.moveaxis(known.features, 2, 0))
+        raw = self.network.apply(params, features, lam).coefficients
         if self.family.ansatz is None:
             return raw
+        if known.offset is not None and known.factor is not None:
+            whole = affine(known.offset, known.factor, jnp.moveaxis(raw, 0, 2), orders)
+            return jnp.moveaxis(whole, 2, 0)
         impose = jax.vmap(
             jax.vmap(lambda r, p, lam: self._imposed(r, p, lam, orders), (1, 0, None), out_axes=1),
             (1, 0, 0),
             out_axes=1,
         )
         return impose(raw, points.coordinates, points.parameters)
+
+    def series(self, points: Points, orders: Orders) -> PointSeries:
+        """What no parameter changes, at every point: features, and an ansatz if it is affine."""
+        offset = factor = features = None
+        if not self._sees_coordinates_alone:
+            features = jnp.moveaxis(self.features(points, orders).coefficients, 0, 2)
+        if self._is_affine:
+            at = lambda p, lam: self._affine_parts(p, lam, orders)
+            over = jax.vmap(jax.vmap(at, (0, None)))
+            offset, factor = over(points.coordinates, points.parameters)
+        return PointSeries(features, offset, factor)
+
+    @property
+    def has_series(self) -> bool:
+        """Whether `series` has anything."""
+        return not self._sees_coordinates_alone or self._is_affine
+
+    @property
+    def _sees_coordinates_alone(self) -> bool:
+        """Whether features are the scaled coordinates: their series are constants."""
+        family = self.family
+        return family.features is None and not family.domain.periodic and self._of_holes is None
+
+    @cached_property
+    def _is_affine(self) -> bool:
+        """Whether there is an ansatz, and it is affine in what the network puts out."""
+        family = self.family
+        if family.ansatz is None:
+            return False
+        dims = (family.domain.dim, family.parameters.dim, len(family.outputs))
+        like = [jax.ShapeDtypeStruct((dim,), self.dtype) for dim in dims]
+        return is_affine(partial(family.call, "ansatz"), 2, *like)
 
     # Residuals.
 
@@ -103,14 +150,36 @@ class Problem:
 
     def _residuals(self, params: Params, batch: Batch) -> dict[str, Array]:
         residuals: dict[str, Array] = {}
-        for where, terms in self.family.groups.items():
-            if where not in batch:
-                continue
-            points, orders = batch[where], self.family.orders(terms)
-            series = self.outputs(params, points, orders)
-            for term in terms:
-                residuals[term.name] = pointwise(term, series, orders, points)
+        for places in self.together(batch):
+            orders = self.orders(places[0])
+            series = self.outputs(params, joined([batch[where] for where in places]), orders)
+            ends = itertools.accumulate(num_points(batch[where]) for where in places)
+            parts = jnp.split(series, list(ends)[:-1], axis=1)
+            for where, part in zip(places, parts, strict=True):
+                residuals |= self.residuals_at(where, part, batch[where])
         return residuals
+
+    def residuals_at(self, where: str, series: Array, points: Points) -> dict[str, Array]:
+        """Residuals of a place from Taylor coefficients of the solution, (s, l, n, outputs)."""
+        orders = self.orders(where)
+        return {t.name: pointwise(t, series, orders, points) for t in self.family.groups[where]}
+
+    def orders(self, where: str) -> Orders:
+        """The derivatives that are needed at a place."""
+        return self.family.orders(self.family.groups[where])
+
+    def together(self, batch: Batch) -> list[list[str]]:
+        """The places of a batch, those together that one pass of the network serves.
+
+        They need the same derivatives, as most conditions on a boundary do, and have a lambda for
+        every point. A program has as many passes in it, each with its derivatives, wherever it
+        asks for rows: fewer are compiled sooner.
+        """
+        groups: dict[Any, list[str]] = {}
+        for where in (where for where in self.family.groups if where in batch):
+            alone = batch[where].coordinates.shape[1] != 1
+            groups.setdefault((self.orders(where), where if alone else ""), []).append(where)
+        return list(groups.values())
 
     # One optimiser asks for the same residuals in many places: for rows, for their Jacobian, after
     # every candidate step. Tracing a family's Python takes longer than compiling what comes out, so
@@ -123,6 +192,20 @@ class Problem:
     @cached_property
     def _imposed(self) -> Callable[[Array, Array, Array, Orders], Array]:
         return jax.jit(self.family.impose, static_argnums=3, inline=True)
+
+    @cached_property
+    def _affine_parts(self) -> Callable[[Array, Array, Orders], tuple[Array, Array]]:
+        """The series of an affine ansatz at one point: (s, out) without a network's output, and
+        (s, out, out) its derivatives by that."""
+        family = self.family
+
+        def parts(point: Array, lam: Array, orders: Orders) -> tuple[Array, Array]:
+            none = jnp.zeros(len(family.outputs), point.dtype)
+            at = lambda p, raw: family.call("ansatz", p, lam, raw)
+            offset = expand(lambda p: at(p, none), point, orders)
+            return offset, expand(lambda p: jax.jacfwd(partial(at, p))(none), point, orders)
+
+        return jax.jit(parts, static_argnums=2, inline=True)
 
     @cached_property
     def _expanded_features(self) -> Callable[[Array, Array, Orders], Array]:
@@ -276,12 +359,19 @@ class Problem:
         return hole_features(self.family.domain) if seen else None
 
 
+def joined(parts: Sequence[Points]) -> Points:
+    """Points of several places, one lambda after the other, as the network sees them."""
+    if len(parts) == 1:
+        return parts[0]
+    bare = [p._replace(observed=p.quadrature[..., None][..., :0], normals=None) for p in parts]
+    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *bare)
+
+
 def one_by_one(points: Points) -> Points:
     """The same points, each with a lambda of its own: (l, n, ...) as (l n, 1, ...)."""
     num_lambda, num = points.coordinates.shape[:2]
     each = lambda a: a.reshape(num_lambda * num, 1, *a.shape[2:])
-    alone = {name: each(value) for name in ("coordinates", "quadrature", "observed", "normals")
-             if (value := getattr(points, name)) is not None}  # fmt: skip
+    alone = {name: jax.tree.map(each, getattr(points, name)) for name in POINTWISE}
     repeated = {name: jnp.repeat(getattr(points, name), num, axis=0)
                 for name in ("parameters", "weights")}  # fmt: skip
     return points._replace(**alone, **repeated)
@@ -334,13 +424,12 @@ def rows_and_jacobian(
     """The rows and their derivatives; the order is that of `weighted_rows`."""
     check_one_point_per_lambda(batch)
     num = num_components(problem, unravel(theta), batch)
-    size = rows_at_once(theta.size, theta.dtype.itemsize)
+    jacobian_at = places_jacobian(problem, weighting, unravel, scale)
+    found = by_place(problem, batch, theta, partial(jacobian_at, theta))
     rows: list[Array] = []
     jacobian: list[Array] = []
     for where, terms in problem.family.groups.items():
-        place = place_jacobian(problem, weighting, unravel, where, scale)
-        values, derivatives = map_chunks(partial(place, theta), batch[where], size)
-        at = 0
+        (values, derivatives), at = found[where], 0
         for term in terms:
             of_term = slice(at, at + num[term.name])
             rows.append(values[:, of_term].ravel())
@@ -349,29 +438,102 @@ def rows_and_jacobian(
     return jnp.concatenate(rows), jnp.concatenate(jacobian)
 
 
-def place_jacobian(
+def by_place(
+    problem: Problem, batch: Batch, theta: Array, function: Callable[[Batch], dict[str, Result]]
+) -> dict[str, Result]:
+    """A function of places, row by row, asked for as many rows at a time as fit into memory."""
+    size, found = rows_at_once(theta.size, theta.dtype.itemsize), {}
+    for part in parts_at_once(problem, batch, size):
+        if len(part) > 1:
+            found |= function(part)
+            continue
+        ((where, points),) = part.items()
+        alone = lambda chunk, where=where: function({where: chunk})[where]
+        found[where] = map_chunks(alone, points, size)
+    return found
+
+
+def parts_at_once(problem: Problem, batch: Batch, size: int) -> list[Batch]:
+    """The places that share a pass of the network, while all of their rows are at most `size`."""
+    parts: list[Batch] = []
+    for places in problem.together(batch):
+        part = {where: batch[where] for where in places}
+        fits = sum(map(num_points, part.values())) <= size
+        parts += [part] if fits else [{where: points} for where, points in part.items()]
+    return parts
+
+
+def places_jacobian(
     problem: Problem,
     weighting: Any,
     unravel: Callable[[Array], Params],
-    where: str,
     scale: Scale | None = None,
-) -> Callable[[Array, Points], tuple[Float[Array, "l c"], Float[Array, "l c p"]]]:
-    """From theta and points of a place to the rows there, of all its terms, and their derivatives.
+) -> Callable[[Array, Batch], dict[str, RowsAndJacobian]]:
+    """From theta and places that share a pass to the rows of each, of all its terms, and their
+    derivatives.
 
     One reverse pass per row, vectorised over rows: every point has a lambda of its own, so that a
     slice along the first axis is one row for each component of the terms.
     """
 
-    def one(vector: Array, points: Points) -> tuple[Array, Array]:
-        single = {where: jax.tree.map(lambda a: a[None], points)}
+    def one(where: str, vector: Array, point: Points) -> tuple[Array, Array]:
+        single = {where: jax.tree.map(lambda a: a[None], point)}
         rows = weighted_rows(problem, weighting, unravel(vector), single, scale)
         return rows, rows
 
-    def place(theta: Array, points: Points) -> tuple[Array, Array]:
-        jacobian, rows = jax.vmap(jax.jacrev(one, has_aux=True), (None, 0))(theta, points)
-        return rows, jacobian
+    def places(theta: Array, part: Batch) -> dict[str, RowsAndJacobian]:
+        if len(part) > 1:
+            return _shared_jacobian(problem, weighting, unravel, theta, part, scale)
+        ((where, points),) = part.items()
+        over = jax.vmap(jax.jacrev(partial(one, where), has_aux=True), (None, 0))
+        jacobian, rows = over(theta, points)
+        return {where: (rows, jacobian)}
 
-    return place
+    return places
+
+
+def _shared_jacobian(
+    problem: Problem,
+    weighting: Any,
+    unravel: Callable[[Array], Params],
+    theta: Array,
+    part: Batch,
+    scale: Scale | None,
+) -> dict[str, RowsAndJacobian]:
+    """The same for several places, by reverse passes through one network at all of their points.
+
+    A row's derivative is that by the solution's Taylor coefficients, which every place finds for
+    itself, pulled back through the network. Places with fewer components have passes of zeros.
+    """
+    orders = problem.orders(next(iter(part)))
+
+    def solution(point: Points) -> tuple[Array, Any]:
+        alone = jax.tree.map(lambda a: a[None], point)
+        return jax.vjp(lambda v: problem.outputs(unravel(v), alone, orders)[:, 0, 0], theta)
+
+    def rows_at(where: str, series: Array, point: Points) -> tuple[Array, Array]:
+        points = {where: jax.tree.map(lambda a: a[None], point)}
+        residuals = problem.residuals_at(where, series[:, None, None], points[where])
+        weights, _ = weighting.weigh((), problem.family, points, residuals)
+        blocks = problem.row_blocks(residuals, weights, points, scale)
+        rows = jnp.concatenate([block.ravel() for block in blocks.values()])
+        return rows, rows
+
+    series, back = jax.vmap(solution)(joined(list(part.values())))
+    ends = list(itertools.accumulate(map(num_points, part.values())))
+    rows, slopes = {}, []
+    for (where, points), own in zip(part.items(), jnp.split(series, ends[:-1]), strict=True):
+        over = jax.vmap(jax.jacrev(partial(rows_at, where), has_aux=True))
+        slope, rows[where] = over(own, points)
+        slopes.append(slope)
+    most = max(slope.shape[1] for slope in slopes)
+    wide = [jnp.pad(slope, [(0, 0), (0, most - slope.shape[1]), *[(0, 0)] * 2]) for slope in slopes]
+    pulled = jax.vmap(lambda pull, row: jax.vmap(lambda r: pull(r)[0])(row))
+    jacobians = jnp.split(pulled(back, jnp.concatenate(wide)), ends[:-1])
+    return {
+        where: (rows[where], jacobian[:, : rows[where].shape[1]])
+        for where, jacobian in zip(part, jacobians, strict=True)
+    }
 
 
 def check_one_point_per_lambda(batch: Batch) -> None:

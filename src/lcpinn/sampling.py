@@ -24,8 +24,23 @@ from lcpinn.spec import spec
 from lcpinn.term import Term
 
 
+class PointSeries(NamedTuple):
+    """Taylor coefficients of what no parameter of the network changes, along the axis s.
+
+    `features` are what the network sees; an ansatz that is affine in the network's outputs is
+    `offset` + `factor` · outputs. None is what a program can as well find for itself.
+    """
+
+    features: Float[Array, "l n s f"] | None = None
+    offset: Float[Array, "l n s outputs"] | None = None
+    factor: Float[Array, "l n s outputs outputs"] | None = None
+
+
 class Points(NamedTuple):
-    """Points of one place. `quadrature` sums to one: weighted sums over rows are means."""
+    """Points of one place. `quadrature` sums to one: weighted sums over rows are means.
+
+    `series` belong to these coordinates and parameters: who replaces those takes them out.
+    """
 
     coordinates: Float[Array, "l n dim"]
     parameters: Float[Array, "l p"]
@@ -33,9 +48,12 @@ class Points(NamedTuple):
     quadrature: Float[Array, "l n"]
     observed: Float[Array, "l n outputs"]
     normals: Float[Array, "l n dim"] | None = None  # where a term asks for them
+    series: Any = None  # PointSeries, where they are known (known_series.py)
 
 
 Batch = dict[str, Points]
+
+POINTWISE = ("coordinates", "quadrature", "observed", "normals", "series")  # (l, n, ...)
 
 UNKNOWN = 64  # rows at least of observations that hold for every value of a coefficient
 AT_ENDS, PLACES = 0.5, 1025  # share of rows that are denser at ends; of a table of places

@@ -25,6 +25,7 @@ from lcpinn.devices import agreed, on_every_device, spread
 from lcpinn.domain import redraw
 from lcpinn.equilibration import RowScales, equilibrating, no_scales, row_scales
 from lcpinn.errors import LcpinnError, check_choice
+from lcpinn.known_series import KnownSeries
 from lcpinn.network.mlp import Params
 from lcpinn.optimiser.acceptance import Acceptance, GainRatio
 from lcpinn.optimiser.clock import Clock
@@ -133,9 +134,11 @@ class GaussNewton(Phase):
         batch = setup.fixed(self.sampling)
         check_one_point_per_lambda(batch)
         rows = DescentRows(self.sampling, self.descent_rows, setup, batch)
+        known = KnownSeries(problem, setup.mesh)
         measure, options = setup.jit(partial(_measure, self, setup)), compiler_options()
+        candidates = setup.jit(partial(_candidates, self, setup), compiler_options=options)
         resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
-        validated = setup.jit(partial(_validated, setup, held_out), compiler_options=options)
+        validated = setup.jit(partial(_validated, setup), compiler_options=options)
         clock = Clock(self.seconds, setup.spent)
 
         def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
@@ -166,9 +169,9 @@ class GaussNewton(Phase):
             """
             key = jax.random.PRNGKey(0)
             params = jax.eval_shape(problem.init, key)
-            like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
-            if descending:
-                like = like._replace(batch=jax.eval_shape(rows.joined, like.batch))
+            scales_and_loss = jax.eval_shape(measure, params, known.of(batch))
+            like = jax.eval_shape(first, params, key, *scales_and_loss)
+            like = like._replace(batch=known.of(rows.joined(batch) if descending else batch))
             steps = setup.jit(partial(_run, self, setup), compiler_options=options)
             num = jax.ShapeDtypeStruct((), jnp.int32)
             return in_background(steps.lower(*setup.like((like, num))))
@@ -178,18 +181,26 @@ class GaussNewton(Phase):
         def measured(params: Params) -> tuple[RowScales, Array]:
             """The scales and the loss, by the trace that the shapes of `program` come from."""
             if "measure" not in programs:
-                lowered = measure.lower(params, batch)
+                lowered = measure.lower(params, known.of(batch))
                 programs["measure"] = lowered.compile(compiler_options(once=True))
-            return programs["measure"](params, batch)
+            return programs["measure"](params, known.of(batch))
+
+        @cache
+        def unseen() -> Batch:
+            """The held-out rows."""
+            return on_every_device(known.of(held_out), setup.mesh)
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
             program(False)
+            params = on_every_device(params, setup.mesh)
             return on_every_device(first(params, key, *measured(params)), setup.mesh)
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
-                state = resampled(state._replace(batch=rows.of(state.batch, descending=False)))
+                state = state._replace(batch=rows.of(state.batch, descending=False))
+                drawn = known.of({"interior": candidates(state)})
+                state = resampled(state, drawn["interior"])
             remaining = self._steps_remaining(state, clock)
             if remaining < self.acceptance.descent:
                 state = _descending(state)
@@ -202,7 +213,7 @@ class GaussNewton(Phase):
             steps, before = program(rows.in_batch(state.batch)), state.params
             with blas_threads():
                 state = on_every_device(state, setup.mesh)
-                state = _timed(steps(), state, 1 if joined else block)
+                state = _timed(steps(), state, known, 1 if joined else block)
             if joined and _same(before, state.params):
                 # The damping that few rows have let fall is no guess for more of them.
                 state = state._replace(damping=jnp.zeros_like(state.damping))
@@ -211,7 +222,7 @@ class GaussNewton(Phase):
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             # Without the rows, whose number would make it another program.
-            state = validated(state._replace(batch={}))._replace(batch=state.batch)
+            state = validated(state._replace(batch={}), unseen())._replace(batch=state.batch)
             over = int(state.step) >= LOOKS or self._stopped(state, clock) is not None
             if over and not np.isfinite(float(state.held_out.best)):
                 # Never finite: no parameters can be told from any others by these rows.
@@ -346,13 +357,16 @@ def _measure(
 
 
 def _timed(
-    program: Callable[..., GaussNewtonState], state: GaussNewtonState, num: int
+    program: Callable[..., GaussNewtonState], state: GaussNewtonState, known: KnownSeries, num: int
 ) -> GaussNewtonState:
     """So many steps, and in the state how long each took."""
-    before, began = int(state.step), time.monotonic()
-    state = jax.block_until_ready(program(state, np.asarray(num, np.int32)))
+    before, batch = int(state.step), state.batch
+    given = state._replace(batch=known.of(batch))
+    began = time.monotonic()
+    state = jax.block_until_ready(program(given, np.asarray(num, np.int32)))
     seconds = agreed((time.monotonic() - began) / max(int(state.step) - before, 1))
-    return state._replace(step_seconds=jnp.asarray(seconds, state.step_seconds.dtype))
+    each = jnp.asarray(seconds, state.step_seconds.dtype)
+    return state._replace(batch=batch, step_seconds=each)
 
 
 def _same(one: Params, other: Params) -> bool:
@@ -423,7 +437,7 @@ def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -
     )
 
 
-def _validated(setup: Setup, held_out: Batch, state: GaussNewtonState) -> GaussNewtonState:
+def _validated(setup: Setup, state: GaussNewtonState, held_out: Batch) -> GaussNewtonState:
     """Keep the parameters with the lowest loss on rows that no step has seen."""
     current = jnp.sum(_rows(setup, state.params, held_out, state.scales) ** 2)
     better = current < state.held_out.best
@@ -432,17 +446,26 @@ def _validated(setup: Setup, held_out: Batch, state: GaussNewtonState) -> GaussN
     return state._replace(best=best, held_out=state.held_out._replace(current=current, best=lowest))
 
 
-def _resampled(self: GaussNewton, setup: Setup, state: GaussNewtonState) -> GaussNewtonState:
+def _candidates(self: GaussNewton, setup: Setup, state: GaussNewtonState) -> Points:
+    """Interior points that the next round may take."""
+    total = state.batch["interior"].coordinates.shape[0]
+    num, key = 4 * int(self.resample * total), jax.random.fold_in(state.key, state.round)
+    problem = setup.problem
+    points = scatter(problem.family, num, jax.random.split(key)[0], problem.dtype)
+    return points._replace(quadrature=jnp.full_like(points.quadrature, 1 / total))
+
+
+def _resampled(
+    self: GaussNewton, setup: Setup, state: GaussNewtonState, candidates: Points
+) -> GaussNewtonState:
     """Start a round: replace a share of the interior rows where candidates have large residuals."""
-    family, dtype = setup.problem.family, setup.problem.dtype
     key = jax.random.fold_in(state.key, state.round)
-    first, second = jax.random.split(key)
     points = state.batch["interior"]
     total = points.coordinates.shape[0]
     num = int(self.resample * total)
-    candidates = scatter(family, 4 * num, first, dtype)
-    chosen = redraw(second, candidates.coordinates, _scores(setup, state, candidates), num)
-    candidates = candidates._replace(quadrature=jnp.full((4 * num, 1), 1 / total, dtype))
+    scores = _scores(setup, state, candidates)
+    chosen = redraw(jax.random.split(key)[1], candidates.coordinates, scores, num)
+    candidates = candidates._replace(series=None)
     # The oldest rows stay: they are the even cover that keeps every region seen.
     renewed = jax.tree.map(
         lambda old, new: jnp.concatenate([old[: total - num], new[chosen]]), points, candidates

@@ -26,11 +26,12 @@ from lcpinn.rows import (
     Problem,
     Scale,
     num_components,
-    place_jacobian,
+    parts_at_once,
+    places_jacobian,
     rows_and_jacobian,
     weighted_rows,
 )
-from lcpinn.sampling import Batch, Points
+from lcpinn.sampling import Batch
 
 Part = TypeVar("Part")
 
@@ -175,15 +176,21 @@ class RowSystem:
 
     def _total(self, theta: Array, part: Callable[[Array, Array], Part]) -> Part:
         size, sums = rows_at_once(theta.size, theta.dtype.itemsize), []
-        for where, points in self.batch.items():
-            place = place_jacobian(self.problem, self.weighting, self.unravel, where, self.scale)
+        jacobian_at = places_jacobian(self.problem, self.weighting, self.unravel, self.scale)
 
-            def of_chunk(chunk: Points, place: Any = place) -> Part:
-                rows, jacobian = place(theta, chunk)
-                return part(jacobian.reshape(-1, theta.size), rows.ravel())
+        def of_places(places: Batch) -> Part:
+            found = jacobian_at(theta, places).values()
+            rows = jnp.concatenate([rows.ravel() for rows, _ in found])
+            return part(jnp.concatenate([j.reshape(-1, theta.size) for _, j in found]), rows)
 
-            sums.append(sum_chunks(of_chunk, points, size))
-        return jax.tree.map(lambda *of_places: sum(of_places), *sums)
+        for places in parts_at_once(self.problem, self.batch, size):
+            if len(places) > 1:
+                sums.append(of_places(places))
+                continue
+            ((where, points),) = places.items()
+            alone = lambda chunk, where=where: of_places({where: chunk})
+            sums.append(sum_chunks(alone, points, size))
+        return jax.tree.map(lambda *of_parts: sum(of_parts), *sums)
 
     def _whole(self, theta: Array) -> Whole:
         def jacobian(own: RowSystem) -> Whole:
