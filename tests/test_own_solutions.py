@@ -179,6 +179,19 @@ def test_settings_that_take_long_are_left_alone(monkeypatch):
     assert chosen(family, size_of(family), 1e-6, 70.0).own_solutions
 
 
+def test_settings_that_make_all_others_known_may_take_longer(monkeypatch):
+    """Thirteen nodes are worth four tenths of the time, where nine beside residuals are not."""
+    family = Oscillator()
+
+    def solve(*given, **options):
+        return replace(solve_at(*given, **options), each=60.0 * choice_of_network.SHARE / 8)
+
+    monkeypatch.setattr(choice_of_network, "solve_at", solve)
+    choice = chosen(family, size_of(family), 1e-6, 60.0)
+    assert choice.between
+    assert choice.own_solutions
+
+
 def test_a_few_settings_that_were_solved_in_time_are_no_teacher(monkeypatch):
     family = Decay()
     own = OwnSolutions(GaussNewton(), settings=64)

@@ -104,6 +104,7 @@ def chosen(family: Family, size: Size, tolerance: float | None, seconds: float |
             guess,
             size=size,
             activation="sine",
+            own_solutions=True,
             between=True,
             carriers=carriers or solved.carriers(size.frequency_scale),
             sweeps=sweeps,
