@@ -136,7 +136,7 @@ def judge_with(estimator):
     family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
-    judge.enough = 1e-3
+    judge.tolerance, judge.enough = 1e-2, 1e-3
     judge._estimator = estimator
     return judge
 
@@ -187,7 +187,8 @@ class Answer:
         network = SimpleNamespace(doubtful=lambda params: None)
         judge.problem = SimpleNamespace(family=self.family, network=network)
         judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
-        judge.enough, judge._estimator = 0.1 * tolerance, self.estimator
+        judge.tolerance, judge.enough = tolerance, 0.1 * tolerance
+        judge._estimator = self.estimator
         return judge
 
     def error(self, params, lam):
@@ -263,8 +264,36 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     judge = judge_with(estimator)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     assert len(judge({}, num=5, seconds=10.0)) == 5
-    remaining = [29.0, 27.0, 25.0, 23.0, 21.0]  # of three times ten seconds, by a clock that ticks
+    remaining = [30.0, 29.0, 28.0, 27.0, 26.0]  # of three times ten seconds, by a clock that ticks
     assert asked == [r / 2 for r in remaining[:4]] + remaining[4:]
+
+
+def test_once_it_is_not_solved_the_others_keep_to_the_time(monkeypatch):
+    """They say how large errors are: no front is followed, and what is not known ends nothing."""
+    asked, clock = [], itertools.count()
+
+    def estimator(params, lam, shots, *, fronts, seconds, **options):
+        asked.append((fronts, seconds))
+        return Estimate(np.nan, "a front") if lam[0] == 1.5 else Estimate(0.5)
+
+    judge = judge_with(estimator)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    found = judge({}, num=MANY, seconds=10.0, fronts=True, last=True)
+    assert [e.at["k"] for e in found][:4] == [1.0, 2.0, 1.5, 1.25]
+    assert asked[0] == (True, 15.0)
+    # The clock begins with the second; one more would not be done within ten of its ticks.
+    assert asked[1:] == [(False, 10.0 - ticks) for ticks in range(1, 10)]
+
+
+def test_no_setting_is_judged_twice():
+    """Corners of four coefficients come up again and again, and were suspected before."""
+    prior = lc.Uniform(**{f"c{i}": (0.0, 1.0) for i in range(4)})
+    judge = judge_with(None)
+    judge.problem.family.parameters = prior
+    judge._suspects = [np.zeros(4), np.full(4, 0.5)]
+    settings = np.array(list(itertools.islice(judge._settings({}, False), 60)))
+    np.testing.assert_array_equal(settings[:2], judge._suspects)
+    assert len(np.unique(settings, axis=0)) == 60
 
 
 def test_the_worst_is_unknown_if_one_is():
