@@ -128,7 +128,7 @@ class ScatteredPoints:
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
-        if self._table is None:
+        if isinstance(self.basis, TensorBasis) or self._table is None:
             return self.basis.evaluate(coefficients, self.points, self.orders)
         return self._table @ coefficients.T
 
@@ -144,6 +144,13 @@ class ScatteredPoints:
                 optimize=True,
             )  # fmt: skip
         return total.reshape(n * c, o * self.basis.size)
+
+    def row_norms(self, slopes: np.ndarray) -> np.ndarray:
+        """The norms (n, c) of the matrix's rows; of products of functions it is not made."""
+        if not isinstance(self.basis, TensorBasis):
+            return np.linalg.norm(self.matrix(slopes), axis=1).reshape(slopes.shape[:2])
+        grams = self.basis.grams(self.points, self.orders)
+        return np.sqrt(np.einsum("ncso,nst,ncto->nc", slopes, grams, slopes, optimize=True))
 
     def _some(self, piece: slice, wanted: Sequence[int]) -> np.ndarray:
         if self._table is None:
