@@ -30,7 +30,7 @@ from lcpinn.certificate.attempt import (
 from lcpinn.certificate.estimate import TINY, Correction, Estimate, agree
 from lcpinn.certificate.resolution import FUNCTIONS, Needed, Patience
 from lcpinn.domain import Box
-from lcpinn.jet import Orders
+from lcpinn.jet import MultiIndex, Orders
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.expansion import CHECKS
@@ -49,7 +49,7 @@ BOTH = 1.7  # times what the finer one takes
 FINER = 1.25  # more functions where two do not agree, once
 AGAIN = 24  # steps of conjugate gradients with the factors of the slab before
 SEEN = 1.2 * FUNCTIONS[2]  # functions along a line, beyond which there may be any number
-KEPT = 4  # sets of slabs whose tables are kept
+KEPT, NUMBERS = 4, 8e6  # sets of slabs whose tables are kept; and of factors that are
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +88,13 @@ class Slab:
 
     def interface(self, order: int) -> TensorGrid:
         """Where it begins, for derivatives along time of that order."""
-        along, dim = self.direction.along, len(self.basis.axes)
-        orders = Orders.closure([tuple(order * (i == along) for i in range(dim))], dim)
-        return TensorGrid(self.basis, {along: self.begin}, orders, self.terms.interior[0])
+        orders = Orders.closure([self.along(order)], len(self.basis.axes))
+        begin = {self.direction.along: self.begin}
+        return TensorGrid(self.basis, begin, orders, self.terms.interior[0])
+
+    def along(self, order: int) -> MultiIndex:
+        """The derivative along time of that order."""
+        return tuple(order * (i == self.direction.along) for i in range(len(self.basis.axes)))
 
 
 class Solved(NamedTuple):
@@ -150,8 +154,10 @@ class InSlabs:
         factorised = 1 if self.family.is_linear() else num  # times, for all slabs
         for grown in range(first, 2):
             now = tuple(_rounded(FINER**grown * size) for size in sizes)
-            takes = self._pace * num * math.prod(now)
-            if takes > patience.left or not patience.allows(now, grown - first, factorised):
+            if self._pace * num * math.prod(now) > patience.left:
+                self._pace /= 2  # the first one compiled programs, too
+                return None
+            if not patience.allows(now, grown - first, factorised):
                 return None
             spent = patience.spent
             fine = self._attempt(at, num, now)
@@ -177,8 +183,14 @@ class InSlabs:
             self._slabs[num, *sizes] = (list(self._made(num, sizes)), factors)
         slabs, factors = self._slabs[num, *sizes]
         for each in factors:
-            each.normal, each.again = each.normal if self._served else None, AGAIN
+            each.again = AGAIN
         return slabs, factors
+
+    def _forget(self, factors: Factors) -> None:
+        """What does not serve at other settings, or takes much memory."""
+        for each in factors:
+            if each.normal is not None and not (self._served and each.normal.numbers <= NUMBERS):
+                each.normal = None
 
     def _made(self, num: int, sizes: tuple[int, ...]) -> Iterator[Slab]:
         assert isinstance(self.family.domain, Box)
@@ -200,8 +212,10 @@ class InSlabs:
             if slab.first and known is not None and mine.normal is not known:
                 self._served = False
             if before is None or not np.isfinite(before.coefficients).all():
+                self._forget(factors)
                 return None
             made.append(before)
+        self._forget(factors)
         error, solution = 0.0, 0.0
         for slab, coefficients, *_ in made:
             d, points = slab.inside.series(coefficients)[0], slab.inside.points
@@ -253,13 +267,11 @@ class InSlabs:
         for order in range(max(slab.direction.orders)):
             which = [o for o, highest in enumerate(slab.direction.orders) if highest > order]
             grid = slab.interface(order)
-            at = grid.orders.indices.index(
-                tuple(order * (i == slab.direction.along) for i in range(len(slab.basis.axes)))
-            )
-            given = before.slab.basis.evaluate(before.coefficients, grid.points, grid.orders)[at]
+            s = grid.orders.indices.index(slab.along(order))
+            given = before.slab.basis.evaluate(before.coefficients, grid.points, grid.orders)[s]
             slopes = np.zeros((len(grid.points), len(which), len(grid.orders), len(d)))
-            slopes[:, range(len(which)), at, which] = 1.0
-            residual = grid.series(d)[at][:, which] - given[:, which]
+            slopes[:, range(len(which)), s, which] = 1.0
+            residual = grid.series(d)[s][:, which] - given[:, which]
             blocks.append(LinearisedRows(grid, residual, slopes))
         return blocks
 
@@ -273,8 +285,8 @@ class InSlabs:
                 where = ScatteredPoints(solved.slab.basis, points[mine], orders, term)
                 base = at.series(points[mine], orders)
                 before, slopes = at.slopes(term, orders, base, points[mine])
-                added = base + where.series(solved.coefficients)
-                after, _ = at.slopes(term, orders, added, points[mine])
+                added = solved.slab.basis.evaluate(solved.coefficients, points[mine], orders)
+                after, _ = at.slopes(term, orders, base + added, points[mine])
                 size = where.row_norms(slopes)
                 size = np.where(size > 0, size, 1)
                 squares += [np.sum((before / size) ** 2), np.sum((after / size) ** 2)]

@@ -128,7 +128,7 @@ class ScatteredPoints:
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
         """The Taylor coefficients (s, n, outputs) of an expansion (outputs, functions)."""
-        if isinstance(self.basis, TensorBasis) or self._table is None:
+        if self._table is None:
             return self.basis.evaluate(coefficients, self.points, self.orders)
         return self._table @ coefficients.T
 

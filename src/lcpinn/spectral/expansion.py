@@ -269,7 +269,8 @@ class Expansion:
         scattered = ScatteredPoints(self.basis, points, orders, term)
         base = at.series(points, orders)
         before, slopes = at.slopes(term, orders, base, points)
-        after, _ = at.slopes(term, orders, base + scattered.series(coefficients), points)
+        added = self.basis.evaluate(coefficients, points, orders)
+        after, _ = at.slopes(term, orders, base + added, points)
         size = scattered.row_norms(slopes)
         size = np.where(size > 0, size, 1)
         return before / size, after / size
