@@ -16,6 +16,8 @@ from toy import Decay, of_kind
 from typer.testing import CliRunner
 
 import lcpinn as lc
+import lcpinn.verdict
+from benchmarks import verdicts as benchmark
 from lcpinn.certificate import Estimate, Estimator
 from lcpinn.cli import app
 from lcpinn.families import FAMILIES
@@ -318,6 +320,8 @@ def test_a_tolerance_is_a_positive_number(bad):
 
 LAYER = '''\
 import lcpinn as lc
+import lcpinn.verdict
+from benchmarks import verdicts as benchmark
 
 
 class Layer(lc.Family):
@@ -575,3 +579,22 @@ def test_a_verdict_names_where_the_page_was_solved():
     assert many.reason.endswith("own solutions at 4 settings, k = 1 to 5, a = 0.1 to 0.1")
     assert Verdict.from_json(many.to_json()) == many
     assert many.to_json()["solved_at"][0] == {"k": 3.0, "a": 0.1}
+
+
+def test_the_benchmark_of_verdicts_counts_the_processor(monkeypatch):
+    """Other work on the machine does not count, neither in what is measured nor in the limits."""
+    monkeypatch.setattr("lcpinn.certificate.of_network", lambda problem: lambda: Estimate(1e-7))
+
+    def judged(tolerance, seconds):
+        assert lcpinn.verdict.time.perf_counter is time.process_time
+        problem: Any = None
+        ask: Any = lcpinn.verdict.of_network(problem)
+        for _ in range(3):
+            ask()
+        return Verdict(True, 1e-7, {"k": 1.0}, tolerance, "fine", 3)
+
+    solution: Any = SimpleNamespace(judged=judged)
+    row = benchmark.measure(solution, 1e-6, 10.0)
+    assert (row["settings"], row["known"], row["solved"]) == (3, 3, True)
+    assert "3 settings, 3 known" in benchmark._line(row)
+    assert lcpinn.verdict.time is time
