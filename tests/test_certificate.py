@@ -291,11 +291,13 @@ def test_more_functions_are_taken_where_the_error_is_finer(name):
 def test_the_residual_says_how_many_functions_an_error_needs():
     family = Circle()  # on a circle, so that waves along x are counted by twos
     at = spoilt(family, lambda p: (p[0] ** 3 * jnp.sin(5 * jnp.pi * p[1]))[None])
-    along_t, along_x = needed(at.linearisation(1e-3, [1.3]))
+    along_t, along_x = needed(at.linearisation(1e-3, [1.3])).enough
     assert along_t <= 5
     assert along_x == 11  # of period 2: 5 sines, 5 cosines and the constant
     steep = spoilt(family, lambda p: jnp.tanh(400 * (p[:1] - 0.5)))
-    assert needed(steep.linearisation(1e-3, [1.3]))[0] > 150
+    steep_along_t = needed(steep.linearisation(1e-3, [1.3]))
+    assert steep_along_t.enough[0] > 150
+    assert steep_along_t.enough[0] > steep_along_t.least[0] > 50
 
 
 def test_without_time_an_error_is_not_followed_far():
@@ -305,7 +307,7 @@ def test_without_time_an_error_is_not_followed_far():
     hasty = estimator(1e-3, lam, fronts=False, seconds=0.0)
     assert np.isnan(hasty.error)
     assert "resolve" in hasty.reason
-    sizes = max(np.prod(sizes) for sizes in estimator.attempts.expansions)
+    sizes = max(np.prod(sizes) for sizes, _ in estimator.attempts.expansions)
     assert sizes <= 3600
 
 

@@ -145,8 +145,8 @@ def test_result_json_says_how_it_went(trained):
     assert set(result["validation"]["terms"]) == {"equation", "start"}
     assert result["validation"]["residual"] > 0
     seconds = result["seconds"]
-    assert set(seconds) == {"compile", "train", "total"}
-    assert 0 < seconds["compile"] + seconds["train"] <= seconds["total"]
+    assert set(seconds) == {"compile", "train", "verdict", "total"}
+    assert 0 < seconds["compile"] + seconds["train"] + seconds["verdict"] <= seconds["total"]
     assert result["device"]
     assert set(result["versions"]) >= {"lcpinn", "jax"}
     adam, lbfgs = result["stopped"]

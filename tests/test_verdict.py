@@ -16,6 +16,8 @@ from toy import Decay, of_kind
 from typer.testing import CliRunner
 
 import lcpinn as lc
+import lcpinn.verdict
+from benchmarks import verdicts as benchmark
 from lcpinn.certificate import Estimate, Estimator
 from lcpinn.cli import app
 from lcpinn.families import FAMILIES
@@ -136,7 +138,7 @@ def judge_with(estimator):
     family = SimpleNamespace(parameters=lc.Uniform(k=(1.0, 2.0)))
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
-    judge.enough = 1e-3
+    judge.tolerance, judge.enough = 1e-2, 1e-3
     judge._estimator = estimator
     return judge
 
@@ -187,7 +189,8 @@ class Answer:
         network = SimpleNamespace(doubtful=lambda params: None)
         judge.problem = SimpleNamespace(family=self.family, network=network)
         judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
-        judge.enough, judge._estimator = 0.1 * tolerance, self.estimator
+        judge.tolerance, judge.enough = tolerance, 0.1 * tolerance
+        judge._estimator = self.estimator
         return judge
 
     def error(self, params, lam):
@@ -263,8 +266,36 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     judge = judge_with(estimator)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     assert len(judge({}, num=5, seconds=10.0)) == 5
-    remaining = [29.0, 27.0, 25.0, 23.0, 21.0]  # of three times ten seconds, by a clock that ticks
+    remaining = [30.0, 29.0, 28.0, 27.0, 26.0]  # of three times ten seconds, by a clock that ticks
     assert asked == [r / 2 for r in remaining[:4]] + remaining[4:]
+
+
+def test_once_it_is_not_solved_the_others_keep_to_the_time(monkeypatch):
+    """They say how large errors are: no front is followed, and what is not known ends nothing."""
+    asked, clock = [], itertools.count()
+
+    def estimator(params, lam, shots, *, fronts, seconds, **options):
+        asked.append((fronts, seconds))
+        return Estimate(np.nan, "a front") if lam[0] == 1.5 else Estimate(0.5)
+
+    judge = judge_with(estimator)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    found = judge({}, num=MANY, seconds=10.0, fronts=True, last=True)
+    assert [e.at["k"] for e in found][:4] == [1.0, 2.0, 1.5, 1.25]
+    assert asked[0] == (True, 15.0)
+    # The clock begins with the second; one more would not be done within ten of its ticks.
+    assert asked[1:] == [(False, 10.0 - ticks) for ticks in range(1, 10)]
+
+
+def test_no_setting_is_judged_twice():
+    """Corners of four coefficients come up again and again, and were suspected before."""
+    prior = lc.Uniform(**{f"c{i}": (0.0, 1.0) for i in range(4)})
+    judge = judge_with(None)
+    judge.problem.family.parameters = prior
+    judge._suspects = [np.zeros(4), np.full(4, 0.5)]
+    settings = np.array(list(itertools.islice(judge._settings({}, False), 60)))
+    np.testing.assert_array_equal(settings[:2], judge._suspects)
+    assert len(np.unique(settings, axis=0)) == 60
 
 
 def test_the_worst_is_unknown_if_one_is():
@@ -289,6 +320,8 @@ def test_a_tolerance_is_a_positive_number(bad):
 
 LAYER = '''\
 import lcpinn as lc
+import lcpinn.verdict
+from benchmarks import verdicts as benchmark
 
 
 class Layer(lc.Family):
@@ -546,3 +579,22 @@ def test_a_verdict_names_where_the_page_was_solved():
     assert many.reason.endswith("own solutions at 4 settings, k = 1 to 5, a = 0.1 to 0.1")
     assert Verdict.from_json(many.to_json()) == many
     assert many.to_json()["solved_at"][0] == {"k": 3.0, "a": 0.1}
+
+
+def test_the_benchmark_of_verdicts_counts_the_processor(monkeypatch):
+    """Other work on the machine does not count, neither in what is measured nor in the limits."""
+    monkeypatch.setattr("lcpinn.certificate.of_network", lambda problem: lambda: Estimate(1e-7))
+
+    def judged(tolerance, seconds):
+        assert lcpinn.verdict.time.perf_counter is time.process_time
+        problem: Any = None
+        ask: Any = lcpinn.verdict.of_network(problem)
+        for _ in range(3):
+            ask()
+        return Verdict(True, 1e-7, {"k": 1.0}, tolerance, "fine", 3)
+
+    solution: Any = SimpleNamespace(judged=judged)
+    row = benchmark.measure(solution, 1e-6, 10.0)
+    assert (row["settings"], row["known"], row["solved"]) == (3, 3, True)
+    assert "3 settings, 3 known" in benchmark._line(row)
+    assert lcpinn.verdict.time is time

@@ -214,7 +214,8 @@ def result(
     solution: Solution, total_seconds: float | None = None, against: str | None = None
 ) -> dict[str, Any]:
     """Everything that is worth knowing about a run, as plain JSON."""
-    training = solution.run.get("training", {})
+    training, judged = solution.run.get("training", {}), solution.run.get("judged_in")
+    spent = training.get("seconds", {}) | ({} if judged is None else {"verdict": judged})
     return {
         "family": solution.family.name,
         "protocol": solution.protocol.name,
@@ -224,7 +225,7 @@ def result(
         "error": evaluate(solution, against),
         "validation": validate(solution),
         "verdict": solution.verdict.to_json(),
-        "seconds": {**training.get("seconds", {}), "total": total_seconds},
+        "seconds": {**spent, "total": total_seconds},
         "device": solution.run.get("device", device()),
         "versions": solution.run.get("versions", versions()),
         "stopped": training.get("stopped", []),

@@ -106,8 +106,9 @@ def train(
         record = trained.record() | ({} if tolerance is None else {"tolerance": tolerance})
         solution = Solution(family, protocol, trained.params, run | {"training": record})
         if report and protocol.judged:
-            spent = sum(trained.seconds.values())
+            spent, judging = sum(trained.seconds.values()), time.perf_counter()
             solution.run["verdict"] = solution.judged(tolerance, spent).to_json()
+            solution.run["judged_in"] = time.perf_counter() - judging
             with meter(progress) as shown:
                 shown.say(str(solution.verdict))
         if directory.path is not None:

@@ -128,7 +128,7 @@ class Judge:
 
     def __init__(self, problem: Problem, tolerance: float):
         self.problem, self._estimator = problem, of_network(problem)
-        self.enough = BELOW * tolerance
+        self.tolerance, self.enough = tolerance, BELOW * tolerance
         family = problem.family
         self._draws = None if family.weights is None else family.weights.sobol(8, seed=0)
         self.few = {0: 1, 1: 5}.get(len(family.parameters.free), FEW)
@@ -152,35 +152,47 @@ class Judge:
 
         The first that is neither estimated nor bounded ends it, since it cannot be solved from
         there on; in a `last` verdict not before a few, one of which may show that it is not, as
-        long as there is time.
+        long as there is time. Once one has shown that, the others only say how large errors are:
+        they keep to the seconds, and no front is followed.
         """
         names = self.problem.family.parameters.names
         shots = self._draws if draws is None else draws
         first = began = time.perf_counter()
         estimates: list[Estimate] = []
-        prior = self.problem.family.parameters
-        doubtful = self._doubtful(params, many=(num or 0) > self.few)
-        sequence = itertools.chain(self._suspects, doubtful, settings_of(prior))
-        for lam in itertools.islice(sequence, num or self.few):
-            remaining = max(OVERDUE * seconds - (time.perf_counter() - began), 0.0)
+        spent, decided = 0.0, False
+        for lam in itertools.islice(self._settings(params, (num or 0) > self.few), num or self.few):
             enough = len(estimates) >= self.few - 1
-            allowed = min(each, remaining if enough else remaining / 2)
+            remaining = max((1.0 if decided else OVERDUE) * seconds - spent, 0.0)
             estimate = self._estimator(
-                params, lam, shots, fronts=fronts, seconds=allowed, bounds=True, enough=self.enough
-            )
+                params, lam, shots, fronts=fronts and not decided, bounds=True, enough=self.enough,
+                seconds=min(each, remaining if decided or enough else remaining / 2),
+            )  # fmt: skip
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:
                 began = time.perf_counter()  # what the first one compiles, all others share
             spent = time.perf_counter() - began
-            known = math.isfinite(_at_most(estimate))
+            decided = decided or (last and _at_least(estimate) > self.tolerance)
+            known = decided or math.isfinite(_at_most(estimate))
             if not known and (enough or not last or spent > seconds):
                 break
-            if spent > seconds and (len(estimates) >= self.few or spent > OVERDUE * seconds):
+            # One more takes about as long as those before it did.
+            over = spent * (1 + 1 / len(estimates)) > seconds
+            if over and (decided or len(estimates) >= self.few or spent > OVERDUE * seconds):
                 break
         self.seconds += time.perf_counter() - first
         return estimates
 
-    def _doubtful(self, params: Params, *, many: bool) -> Iterator[np.ndarray]:
+    def _settings(self, params: Params, many: bool) -> Iterator[np.ndarray]:
+        """Where errors are suspected first, then all over; each of them once."""
+        prior, seen = self.problem.family.parameters, set()
+        first = itertools.chain(self._suspects, self._doubtful(params, many))
+        for lam in itertools.chain(first, settings_of(prior)):
+            key = tuple(f"{value:.10g}" for value in lam)
+            if key not in seen:
+                seen.add(key)
+                yield lam
+
+    def _doubtful(self, params: Params, many: bool) -> Iterator[np.ndarray]:
         """Settings that the network itself is least sure of; where `many` are to be judged, of
         several coefficients those with the largest residuals."""
         lam = self.problem.network.doubtful(params)

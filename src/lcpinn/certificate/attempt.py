@@ -6,6 +6,7 @@ in_box.py and in_frame.py ask for.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -13,14 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from lcpinn.certificate.estimate import TINY, Correction, Estimate, none
+from lcpinn.certificate.factors import KeptFactors
+from lcpinn.certificate.resolution import Needed, num_unknowns
 from lcpinn.domain import Box
 from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.determinacy import Determinacy, determinacy
 from lcpinn.spectral.expansion import Expansion, NotFinite
 from lcpinn.spectral.frame import Basis
-from lcpinn.spectral.least_squares import NotSolvable, TooLarge
+from lcpinn.spectral.least_squares import NormalMatrix, NotSolvable, TensorRows, TooLarge
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 
+Sizes = tuple[int, ...]
+Pair = tuple[Sizes, Sizes]
+
+SLIGHTLY_LESS, SLIGHTLY_MORE = 0.92, 1.25  # functions that two residuals need, if they are alike
+SMALL = 8  # functions along each coordinate of one that tells the symmetries
 KEPT = 8  # expansions whose tables are kept for the next setting
 MISFIT = 0.15  # the share of the residual that the expansion may leave; three times for the coarse
 BETWEEN = 0.5  # the share that may be left between the points
@@ -87,45 +95,104 @@ class Attempt(NamedTuple):
         return reason or "expansions of two sizes do not agree: it is not resolved"
 
 
+class AgreedSizes:
+    """Of two expansions that agreed at a setting before, by what the residual needed there.
+
+    Where those to begin with mostly did not, a residual that needs about as many functions begins
+    where that one ended: it need not grow anew, and tables and factors are known.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Sizes, Pair] = {}
+        self._grown = 0  # settings where finer ones were needed, less those where they were not
+
+    def remember(self, needed: Needed | None, pair: Pair, *, grown: bool) -> None:
+        self._grown += 1 if grown else -1
+        if needed is not None and grown:
+            self._known[needed.enough] = pair
+
+    def forget(self, fine: Sizes) -> None:
+        """Those did not agree."""
+        self._known = {key: pair for key, pair in self._known.items() if pair[0] != fine}
+
+    def near(self, needed: Needed) -> Pair | None:
+        """The smallest ones of residuals that needed about as many functions, or slightly more."""
+        alike = []
+        for other, pair in self._known.items():
+            more = np.divide(other, needed.enough)
+            if np.all((more > SLIGHTLY_LESS) & (more < SLIGHTLY_MORE)):
+                alike.append(pair)
+        if self._grown <= 0:
+            return None
+        return min(alike, key=lambda pair: num_unknowns(pair[0]), default=None)
+
+
 class Attempts:
     """Attempts for one family; what does not depend on lambda is computed once."""
 
     def __init__(self, terms: LinearisedTerms):
         self.terms, self.family = terms, terms.family
-        self.expansions: dict[tuple[int, ...], Expansion] = {}
+        self.expansions: dict[tuple[Sizes, tuple[float, ...]], Expansion] = {}
+        self.breaks: tuple[float, ...] = ()  # of elements that the last setting needed
+        self.factors, self.agreed = KeptFactors(), AgreedSizes()
+        self._work: float | None = None
+
+    def repeatable(self) -> Attempts:
+        """The same without what other settings left: what it finds does not depend on them."""
+        other = copy.copy(self)
+        other.factors, other.agreed, other.breaks = KeptFactors(), AgreedSizes(), ()
+        return other
+
+    def work(self, at: Linearisation) -> float:
+        """What an expansion takes beside one without symmetries, by the first setting."""
+        if self._work is None:
+            expansion = self.expansion((SMALL,) * self.family.domain.dim, at.parameters)
+            try:
+                rows = expansion.rows(at, expansion.zero, expansion.base(at))
+            except NotFinite:
+                return 1.0
+            self._work = NormalMatrix([TensorRows(block) for block in rows]).share_of_work
+        return self._work
 
     @cached_property
     def determinacy(self) -> Determinacy:
         return determinacy(self.family, observations=False)
 
-    def expansion(self, sizes: tuple[int, ...], parameters: np.ndarray) -> Expansion:
+    def expansion(
+        self, sizes: Sizes, parameters: np.ndarray, breaks: tuple[float, ...] = ()
+    ) -> Expansion:
         """With so many functions a coordinate; its tables are made once, in a box."""
         if not isinstance(self.family.domain, Box):
             return Expansion(self.terms, sizes, parameters)
-        if sizes not in self.expansions:
+        breaks = breaks or self.terms.jumps
+        if (sizes, breaks) not in self.expansions:
             while len(self.expansions) >= KEPT:
                 del self.expansions[next(iter(self.expansions))]
-            self.expansions[sizes] = Expansion(self.terms, sizes, integrated=len(sizes) == 1)
-        return self.expansions[sizes]
+            made = Expansion(self.terms, sizes, integrated=len(sizes) == 1, breaks=breaks)
+            self.expansions[sizes, breaks] = made
+        return self.expansions[sizes, breaks]
 
-    def __call__(self, sizes: tuple[int, ...], at: Linearisation) -> Attempt:
+    def __call__(self, sizes: Sizes, at: Linearisation, breaks: tuple[float, ...] = ()) -> Attempt:
         """The estimate by one expansion, by Newton's method where the equation is not linear."""
-        expansion = self.expansion(sizes, at.parameters)
+        expansion = self.expansion(sizes, at.parameters, breaks)
         series, inside = expansion.base(at), expansion.inside.points
         values, beyond = at.values(inside), at.beyond(inside)
         coefficients, whole, share, error = expansion.zero, 0.0, 0.0, np.nan
         refused = lambda reason: Attempt(
             none(reason), sizes, coefficients, expansion.basis, share, error
         )
+        unit = np.asarray(self.family.parameters.to_unit(at.parameters))
+        factors = self.factors.near(sizes, unit)
         for _ in range(1 + CORRECTIONS):
             try:
-                solved = expansion.step(at, coefficients, series)
+                solved = expansion.step(at, coefficients, series, preconditioner=factors)
             except NotFinite as name:
                 return refused(f"the term {str(name)!r} is not finite")
             except TooLarge:
                 return refused(_too_few(sizes))
             except NotSolvable:
                 return refused("the linearised equations are singular")
+            self.factors.keep(sizes, unit, factors)
             whole = max(whole, float(np.linalg.norm(solved.initial)))
             share = float(np.linalg.norm(solved.remaining)) / (whole + TINY / MISFIT)
             coefficients = coefficients + solved.coefficients
@@ -155,7 +222,8 @@ class Attempts:
 
     def distance(self, one: Attempt, other: Attempt, at: Linearisation) -> float:
         """Of two corrections over the domain, beside the first; the worst output counts."""
-        expansion = self.expansion(one.sizes, at.parameters)
+        breaks = one.basis.breaks if isinstance(one.basis, TensorBasis) else ()
+        expansion = self.expansion(one.sizes, at.parameters, breaks)
         points, d = expansion.inside.points, expansion.values(one.coefficients)
         if isinstance(one.basis, TensorBasis) and isinstance(other.basis, TensorBasis):
             e = expansion.values(other.basis.resized(other.coefficients, one.basis))

@@ -24,6 +24,7 @@ SURE = 1.5  # times a bound: constants and norms are those of finitely many func
 ROUNDED = 1.02  # times the size of a correction: its norm over other points is slightly another
 INSIDE, ON_FACES = 2048, 512  # scattered points for norms of a residual
 LARGE = 1e-2  # a relative error above which the linearised equation bounds no other,
+IN_VAIN = 2  # settings in a row that were not bounded by what would be enough: it is not asked for
 CURVED = 0.125  # and the share of its change that an equation may have beside the linearised one
 
 
@@ -37,6 +38,7 @@ class SmallExpansions:
         dim = terms.family.domain.dim
         self.family = terms.family
         self.both = [Expansion(terms, (num,) * dim, integrated=True) for num in STABLE[dim]]
+        self.in_vain = 0  # settings in a row whose bounds were too large to be of use
 
     @cached_property
     def norms(self) -> list[Norm]:
@@ -87,11 +89,20 @@ class Bounds:
     def __init__(self, small: SmallExpansions, at: Linearisation):
         self._small, self._at = small, at
 
+    @property
+    def promise(self) -> bool:
+        """Whether a bound is worth its time: not where those of the last settings were not."""
+        return self._small.in_vain < IN_VAIN
+
+    def known(self, *, below: bool) -> None:
+        """Whether the error at this setting is below what would be enough for a bound."""
+        self._small.in_vain = 0 if below else self._small.in_vain + 1
+
     @cached_property
     def _constants(self) -> list[Stability]:
         """By expansions of two sizes; none where one has none."""
-        constants = []
-        for expansion in self._small.both:
+        constants: list[Stability] = []
+        for expansion in reversed(self._small.both):  # the coarser fails more often
             scale = np.sqrt(expansion.mean_square(self._at.values(expansion.inside.points)))
             if not np.all(scale > 0):
                 return []  # of what vanishes no error is relative
@@ -101,7 +112,7 @@ class Bounds:
                 return []
             if constant is None:
                 return []
-            constants.append(constant)
+            constants.insert(0, constant)
         return constants
 
     @property

@@ -16,6 +16,7 @@ from lcpinn.certificate.attempt import Attempts
 from lcpinn.certificate.bounds import Bounds, SmallExpansions
 from lcpinn.certificate.estimate import Correction, Estimate, none
 from lcpinn.certificate.in_box import NOT_NEEDED, InBox
+from lcpinn.certificate.in_slabs import InSlabs
 from lcpinn.certificate.marched import marched
 from lcpinn.compilation import compiler_options
 from lcpinn.family import Family
@@ -106,7 +107,8 @@ class Estimator:
         with blas_threads(1):  # small matrices: more threads wait by spinning
             if uses_grids(self.family.domain):
                 limits = self.bounds(at) if bounds else None
-                box = InBox(self.attempts, at, seconds, self._resolution(params), limits)
+                least = self._resolution(params)
+                box = InBox(self.attempts, at, seconds, least, limits, self._slabs)
                 correction = box.estimate(enough)
                 if correction.estimate.reason == NOT_NEEDED:
                     return correction
@@ -171,6 +173,10 @@ class Estimator:
     @cached_property
     def _small_expansions(self) -> SmallExpansions:
         return SmallExpansions(self.terms)
+
+    @cached_property
+    def _slabs(self) -> InSlabs:
+        return InSlabs(self.terms, self.attempts.determinacy.note)
 
     @cached_property
     def _march(self) -> March | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -19,15 +20,24 @@ from lcpinn.spectral.linearisation import Linearisation
 
 # By the number of coordinates: lines along each of them, and functions on each line;
 LINES, FUNCTIONS = {1: 1, 2: 6, 3: 6}, {1: 1200, 2: 192, 3: 192}
-SHARE = 0.05  # of the residual, that fewer functions may leave
+SHARE = 0.05  # of the residual, that fewer functions may leave,
+TOO_MUCH = 0.3  # and what no expansion may that is to count
 QUICK = {1: 1000, 2: 3600, 3: 3600}  # unknowns of all outputs that take a moment;
 MOST = {1: 3000, 2: 16000, 3: 36000}  # of what may take long;
 # and seconds, times unknowns cubed, that an expansion without symmetries takes.
 PACE = {1: 2e-10, 2: 3e-11, 3: 3e-11}
 
 
-def needed(at: Linearisation) -> list[int]:
-    """Functions along each coordinate of a box that leave a small share of the residual."""
+class Needed(NamedTuple):
+    """Functions along each coordinate that leave a small share of the residual; fewer than the
+    `least` of them leave too much."""
+
+    enough: tuple[int, ...]
+    least: tuple[int, ...]
+
+
+def needed(at: Linearisation) -> Needed:
+    """How many functions an error needs along each coordinate of a box, by its residual."""
     domain = at.family.domain
     assert isinstance(domain, Box)
     lines = np.asarray(domain.sobol(LINES[domain.dim], seed=17))
@@ -37,8 +47,9 @@ def needed(at: Linearisation) -> list[int]:
         nodes = axis.nodes()
         points = np.repeat(lines, len(nodes), axis=0)
         points[:, i] = np.tile(nodes, len(lines))
-        sizes.append(_count(_energies(at, points, axis), axis.periodic))
-    return sizes
+        energies = _energies(at, points, axis)
+        sizes.append([_count(energies, axis.periodic, share) for share in (SHARE, TOO_MUCH)])
+    return Needed(*zip(*sizes, strict=True))
 
 
 def _energies(at: Linearisation, points: np.ndarray, axis: Axis) -> np.ndarray:
@@ -57,13 +68,13 @@ def _energies(at: Linearisation, points: np.ndarray, axis: Axis) -> np.ndarray:
     return total
 
 
-def _count(energies: np.ndarray, periodic: bool) -> int:
+def _count(energies: np.ndarray, periodic: bool, share: float) -> int:
     """How many coefficients leave less than the share; all of them where it is not finite."""
     whole = float(energies.sum())
     if not np.isfinite(whole):
         return len(energies)
     remaining = whole - np.cumsum(energies)
-    count = int(np.argmax(remaining <= SHARE**2 * whole)) + 1
+    count = int(np.argmax(remaining <= share**2 * whole)) + 1
     return 2 * count - 1 if periodic else count
 
 
@@ -83,12 +94,20 @@ class Patience:
         self.seconds, self._outputs, self._began = seconds, outputs, time.perf_counter()
         self._work = cache(work)
 
-    def allows(self, sizes: Sequence[int], grown: int = 0) -> bool:
-        """Whether an expansion is, after so many that were smaller."""
+    @property
+    def spent(self) -> float:
+        return time.perf_counter() - self._began
+
+    @property
+    def left(self) -> float:
+        return self.seconds - self.spent
+
+    def allows(self, sizes: Sequence[int], grown: int = 0, times: int = 1) -> bool:
+        """Whether so many expansions are, after others that were smaller."""
         unknowns, dim = num_unknowns(sizes) * self._outputs, len(sizes)
-        if unknowns <= QUICK[dim] and (grown < 1 or dim == 1):
+        if unknowns * times ** (1 / 3) <= QUICK[dim] and (grown < 1 or dim == 1):
             return True
         if unknowns > MOST[dim]:
             return False
-        takes = PACE[dim] * (self._work() if dim > 1 else 1.0) * unknowns**3
-        return time.perf_counter() - self._began + takes <= self.seconds
+        takes = times * PACE[dim] * (self._work() if dim > 1 else 1.0) * unknowns**3
+        return takes <= self.left

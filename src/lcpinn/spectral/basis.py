@@ -223,6 +223,17 @@ class TensorBasis:
             values[s] = value.reshape(value.shape[:2])
         return values
 
+    def grams(self, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Sums over all products of two of their Taylor coefficients at each point, (n, s, s)."""
+        total = np.ones((len(points), len(orders), len(orders)))
+        for i, (axis, x) in enumerate(zip(self.axes, points.T, strict=True)):
+            along = [index[i] for index in orders.indices]
+            known = {order: axis.values(x, order) for order in set(along)}
+            tables = np.stack([known[order] for order in along], axis=1)
+            total *= tables @ tables.swapaxes(1, 2)
+        scale = 1 / np.array([factorial(index) for index in orders.indices])
+        return scale[:, None] * scale * total
+
     def resized(self, coefficients: np.ndarray, other: TensorBasis) -> np.ndarray:
         """The coefficients (outputs, size) in another basis, cut or padded with zeros; projected
         where that has other elements."""

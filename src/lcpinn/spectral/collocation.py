@@ -145,6 +145,13 @@ class ScatteredPoints:
             )  # fmt: skip
         return total.reshape(n * c, o * self.basis.size)
 
+    def row_norms(self, slopes: np.ndarray) -> np.ndarray:
+        """The norms (n, c) of the matrix's rows; of products of functions it is not made."""
+        if not isinstance(self.basis, TensorBasis):
+            return np.linalg.norm(self.matrix(slopes), axis=1).reshape(slopes.shape[:2])
+        grams = self.basis.grams(self.points, self.orders)
+        return np.sqrt(np.einsum("ncso,nst,ncto->nc", slopes, grams, slopes, optimize=True))
+
     def _some(self, piece: slice, wanted: Sequence[int]) -> np.ndarray:
         if self._table is None:
             return some_of(self.basis, self.points[piece], self.orders, wanted)

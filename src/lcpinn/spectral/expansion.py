@@ -15,7 +15,7 @@ from lcpinn.spectral.basis import TensorBasis
 from lcpinn.spectral.collocation import LinearisedRows, ScatteredPoints, TensorGrid
 from lcpinn.spectral.degrees import DegreeBasis
 from lcpinn.spectral.frame import GRIDS, Frame, scattered
-from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, solve
+from lcpinn.spectral.least_squares import ACCURATE, LeastSquares, Preconditioner, solve
 from lcpinn.spectral.linearisation import Linearisation, LinearisedTerms, zeroth
 from lcpinn.spectral.march import outflow_sides
 from lcpinn.term import Term
@@ -167,10 +167,10 @@ class Expansion:
 
     def step(
         self, at: Linearisation, coefficients: np.ndarray, series: Sequence[np.ndarray],
-        accuracy: float = ACCURATE,
+        accuracy: float = ACCURATE, preconditioner: Preconditioner | None = None,
     ) -> LeastSquares:  # fmt: skip
         """One step of Newton's method; its coefficients are (outputs, functions)."""
-        solved = solve(self.rows(at, coefficients, series), accuracy)
+        solved = solve(self.rows(at, coefficients, series), accuracy, preconditioner)
         return solved._replace(coefficients=solved.coefficients.reshape(coefficients.shape))
 
     def values(self, coefficients: np.ndarray) -> np.ndarray:
@@ -269,7 +269,8 @@ class Expansion:
         scattered = ScatteredPoints(self.basis, points, orders, term)
         base = at.series(points, orders)
         before, slopes = at.slopes(term, orders, base, points)
-        after, _ = at.slopes(term, orders, base + scattered.series(coefficients), points)
-        size = np.linalg.norm(scattered.matrix(slopes), axis=1).reshape(before.shape)
+        added = self.basis.evaluate(coefficients, points, orders)
+        after, _ = at.slopes(term, orders, base + added, points)
+        size = scattered.row_norms(slopes)
         size = np.where(size > 0, size, 1)
         return before / size, after / size

@@ -43,6 +43,7 @@ STEPS, AGAIN = 200, 80  # of conjugate gradients; with the preconditioner of oth
 RANK = 1e-13  # the least diagonal element of a triangular factor of full rank
 ACCURATE = 1e-8  # of the gradient, in the norm of the preconditioner
 REFINEMENT = 5  # steps of a second iteration, where more than ACCURATE is asked for
+TRIED = 8  # steps with the factors of other rows, after which their rate is known
 PATIENCE = 8  # steps without a smaller gradient, after which rounding is what is left
 
 
@@ -67,6 +68,7 @@ class Preconditioner:
 
     def __init__(self) -> None:
         self.normal: NormalMatrix | None = None
+        self.again = AGAIN  # steps with the factors of other rows, after which own ones are made
 
     def suits(self, rows: Sequence[TensorRows]) -> bool:
         known = self.normal
@@ -232,7 +234,9 @@ def iterative(
     converged, solution = False, np.zeros(0)
     if kept.suits(rows):
         assert kept.normal is not None
-        solution, converged = _conjugate_gradients(rows, kept.normal, target, accuracy, AGAIN)
+        solution, converged = _conjugate_gradients(
+            rows, kept.normal, target, accuracy, kept.again, hopeful=False
+        )
     if not converged:
         kept.normal = None  # two would take twice the memory
         kept.normal = NormalMatrix(rows)
@@ -251,9 +255,11 @@ def iterative(
 
 def _conjugate_gradients(
     rows: Sequence[TensorRows], normal: NormalMatrix, residual: list[np.ndarray], accuracy: float,
-    steps: int,
+    steps: int, *, hopeful: bool = True,
 ) -> tuple[np.ndarray, bool]:  # fmt: skip
     """The solution that removes a residual, and whether it is as accurate as asked for.
+
+    Without hope it is given up as soon as the steps will not do.
 
     The gradient is measured beside the residual, as by Paige and Saunders (1982): of one that can
     hardly be made smaller, rounding is all that there is of a gradient from the first step on.
@@ -269,12 +275,22 @@ def _conjugate_gradients(
         if size <= accuracy**2 * square or _stagnates(sizes, ACCURATE**2 * square):
             return solution, True
         sizes.append(size)
+        if not hopeful and _takes_too_long(sizes[1:], accuracy**2 * square, steps):
+            break
         direction = step + size / before * direction
         change = [r.apply(direction) for r in rows]
         length = size / max(float(np.sum(_norms(change) ** 2)), np.finfo(float).tiny)
         solution = solution + length * direction
         residual = [v - length * c for v, c in zip(residual, change, strict=True)]
     return solution, False
+
+
+def _takes_too_long(sizes: Sequence[float], enough: float, steps: int) -> bool:
+    """Whether, by the mean rate until now, twice as many steps would not be enough."""
+    if len(sizes) < TRIED or enough <= 0:
+        return False
+    fall, wanted = np.log(sizes[0] / min(sizes)), np.log(sizes[0] / enough)
+    return bool(len(sizes) * wanted > 2 * steps * fall)
 
 
 def _stagnates(sizes: Sequence[float], enough: float) -> bool:

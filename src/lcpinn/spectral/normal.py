@@ -140,12 +140,22 @@ class NormalMatrix:
     @property
     def share_of_work(self) -> float:
         """What factorising the blocks takes, beside what the whole matrix would."""
-        return float(np.sum(self._sizes**3) / np.sum(self._sizes) ** 3)
+        return self.work / float(np.sum(self._sizes)) ** 3
+
+    @property
+    def work(self) -> float:
+        """The sum of the blocks' sizes cubed."""
+        return float(np.sum(self._sizes**3))
+
+    @property
+    def numbers(self) -> float:
+        """Of all blocks together."""
+        return float(np.sum(self._sizes**2))
 
     @cached_property
     def factorised(self) -> list[tuple[np.ndarray, Cholesky]]:
         """For every block its place among flat coefficients, and Cholesky's factor."""
-        if np.sum(self._sizes**3) > MOST_WORK or np.sum(self._sizes**2) > MOST_NUMBERS:
+        if self.work > MOST_WORK or self.numbers > MOST_NUMBERS:
             raise TooLarge
         factors = self._factors()
         return [
