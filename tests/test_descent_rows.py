@@ -10,7 +10,7 @@ from toy import Decay, Interrupted, interrupt_after, the
 
 import lcpinn as lc
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
+from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts, gauss_newton
 from lcpinn.optimiser.acceptance import ModelDriven
 from lcpinn.optimiser.descent_rows import DescentRows
 from lcpinn.optimiser.stage import Setup
@@ -80,11 +80,16 @@ def held_out_after(phase: GaussNewton, setup: Setup) -> tuple[float, set[tuple[b
     return float(state.held_out.best), seen
 
 
-def test_a_descent_on_more_rows_fits_what_lies_between(setup):
-    """As many rows as parameters for the exploration."""
+def test_a_descent_on_more_rows_fits_what_lies_between(setup, monkeypatch):
+    """As many rows as parameters for the exploration; one program for each number of rows."""
+    compiled, begin = [], gauss_newton.in_background
+    counted = lambda lowered: compiled.append(lowered) or begin(lowered)
+    monkeypatch.setattr(gauss_newton, "in_background", counted)
     with jax.enable_x64(True):
         few, rows = held_out_after(EXPLORING, setup)
+        assert len(compiled) == 1
         many, more = held_out_after(replace(EXPLORING, descent_rows=300), setup)
+        assert len(compiled) == 1 + 2
     assert len({num for _, num in rows}) == 1
     exploring = {num for on, num in more if on}
     descending = {num for on, num in more if not on}

@@ -159,8 +159,11 @@ class GaussNewton(Phase):
             )
 
         @cache
-        def program(descending: bool = False) -> Callable[[], Any]:
-            """Many steps, compiled in the background from the first call on."""
+        def program(descending: bool) -> Callable[[], Any]:
+            """Many steps, compiled in the background from the first call on.
+
+            No default: `cache` would take a call without and one with the same value for two.
+            """
             key = jax.random.PRNGKey(0)
             params = jax.eval_shape(problem.init, key)
             like = jax.eval_shape(first, params, key, *jax.eval_shape(measure, params, batch))
@@ -181,7 +184,7 @@ class GaussNewton(Phase):
 
         def init(params: Params, key: Array) -> GaussNewtonState:
             clock.start()
-            program()
+            program(False)
             return on_every_device(first(params, key, *measured(params)), setup.mesh)
 
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
