@@ -9,6 +9,8 @@ import sys
 import zlib
 from typing import Any
 
+import numpy as np
+
 
 def settle() -> None:
     """Once JAX is imported."""
@@ -26,6 +28,7 @@ def settle() -> None:
     _keep_memory()
     _share_contexts(sys.modules.get("jax._src.interpreters.mlir"))
     _compress_little(sys.modules.get("jax._src.compilation_cache"))
+    _copy_arrays(sys.modules.get("jax._src.lax.lax"))
 
 
 def _keep_memory() -> None:
@@ -62,3 +65,29 @@ def _compress_little(cache: Any) -> None:
         return
     if hasattr(cache, "compress_executable"):  # which no version promises
         cache.compress_executable = functools.partial(zlib.compress, level=1)
+
+
+def _copy_arrays(lax: Any) -> None:
+    """Let `jnp.asarray` of lists and of NumPy's arrays be a copy, or NumPy's conversion to floats.
+
+    JAX compiles a program of its own for every shape instead, which takes a hundredth of a second.
+    """
+    import jax
+
+    stage, convert = (getattr(lax, f"{n}_p", None) for n in ("stage", "convert_element_type"))
+    if not hasattr(stage, "impl") or not hasattr(convert, "impl"):  # which no version promises
+        return
+    staged, converted = stage.impl, convert.impl
+
+    def by_copying(x: Any) -> Any:
+        # Scalars are few shapes, and may be of a weak type.
+        return jax.device_put(np.array(x)) if np.ndim(x) else staged(x)
+
+    def by_numpy(x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> Any:
+        plain = not isinstance(x, jax.Array) and np.ndim(x) and sharding is None and not weak_type
+        if plain and np.dtype(new_dtype).kind == "f" and np.asarray(x).dtype.kind in "biuf":
+            return jax.device_put(np.array(x, new_dtype))
+        return converted(x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding)
+
+    stage.def_impl(by_copying)
+    convert.def_impl(by_numpy)
