@@ -15,12 +15,13 @@ MIN_SECONDS = 0.02
 # Files that take ten seconds or more with an empty cache, the longest first, so that workers, which
 # get a whole file at a time, end together.
 LONGEST = (
-    "frame", "protocol", "browser", "certificate", "inverse", "devices", "chaos", "retrain", "zoo",
-    "cli", "fast", "benchmarks", "docs", "train", "on_shapes", "optimiser", "frontier",
-    "training_on_shapes", "sweep", "gauss_newton", "study", "solver", "verdict", "interpolated",
-    "interpolant", "pinnacle", "check", "reference", "plot", "cluster", "units", "explorer",
-    "shape", "own_solutions", "operator_networks", "export", "windows", "determinacy", "weighting",
-    "trial", "readme", "rows", "network", "wheel", "reduced_basis", "holes", "jet", "family",
+    "protocol", "frame", "browser", "certificate", "fast", "devices", "cli", "zoo", "inverse",
+    "retrain", "benchmarks", "docs", "chaos", "train", "on_shapes", "verdict", "optimiser",
+    "training_on_shapes", "gauss_newton", "frontier", "reference", "check", "solver", "study",
+    "operator_networks", "plot", "cluster", "sweep", "pinnacle", "explorer", "units",
+    "interpolated", "weighting", "interpolant", "readme", "export", "trial", "descent_rows",
+    "windows", "holes", "own_solutions", "rows", "reduced_basis", "shape", "jet", "determinacy",
+    "network", "lid_driven_cavity", "wheel", "theory", "family",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.

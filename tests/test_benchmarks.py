@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Decay, of_kind
+from toy import Decay, of_kind, quick
 
 import lcpinn as lc
 from benchmarks import __main__ as runner
@@ -307,17 +307,18 @@ def test_a_wider_network_is_the_same_function_and_its_new_units_can_be_noticed()
     with double():
         key, features = jax.random.PRNGKey(0), Series(Orders(((0,),)), jnp.ones((1, 9, 1)) * 0.3)
         lam = {"parameters": jnp.linspace(-1, 1, 9)[:, None]}
-        made = [n.init(key, 1, 2, {"parameters": 1}, jnp.float64) for n in (network, wider)]
-        trained = jax.tree.map(lambda a: a + 0.1, made[0])
+        begin = lambda n: quick(lambda key: n.init(key, 1, 2, {"parameters": 1}, jnp.float64))
+        outputs = lambda n: lambda params: n.apply(params, features, lam).coefficients
+        made = [begin(n)(key) for n in (network, wider)]
+        trained = jax.tree.map(lambda a: np.asarray(a) + 0.1, made[0])
         grown = growth.widened(trained, made[1])
-        before = network.apply(trained, features, lam).coefficients
-        np.testing.assert_allclose(
-            wider.apply(grown, features, lam).coefficients, before, rtol=1e-12
-        )
-        slopes = jax.grad(lambda p: jnp.sum(wider.apply(p, features, lam).coefficients))(grown)
+        before, after = quick(outputs(network))(trained), quick(outputs(wider))(grown)
+        np.testing.assert_allclose(after, before, rtol=1e-12)
+        slopes = quick(jax.grad(lambda p: jnp.sum(outputs(wider)(p))))(grown)
         assert growth.widths_of(grown) == (7, 6)
-        assert np.all(np.abs(slopes["layers"][2]["w"][4:]) > 0)  # of outputs, for new units
-        assert np.all(np.abs(slopes["layers"][1]["w"][5:, :4]) > 0)  # of old ones, too
+        last, middle = (np.asarray(slopes["layers"][i]["w"]) for i in (2, 1))
+        assert np.all(np.abs(last[4:]) > 0)  # of outputs, for new units
+        assert np.all(np.abs(middle[5:, :4]) > 0)  # of old ones, too
 
 
 # -- choices -------------------------------------------------------------------------------------

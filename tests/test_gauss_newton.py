@@ -177,10 +177,12 @@ def test_an_exploring_step_fills_the_trust_region_and_a_descent_takes_the_lowest
     rows = lambda v: jnp.stack([1e3 * (v[1] - jnp.sin(3 * v[0])), v[0] - 6])
     both = lambda v: Whole(rows(v), jax.jacobian(rows)(v))
     begin, damping = jnp.array([1.0, np.sin(3.0)]), jnp.asarray(1.0)
-    step = partial(levenberg_marquardt_step, rows, both, begin, damping, ModelDriven(), radius=0.3)
-    now = float(jnp.sum(rows(begin) ** 2))
+    step = quick(
+        partial(levenberg_marquardt_step, rows, both, begin, damping, ModelDriven(), radius=0.3)
+    )
+    now = float(np.sum(np.asarray(rows(begin)) ** 2))
     far, low = step(exploring=True), step(exploring=False)
-    length = lambda taken: float(jnp.linalg.norm(taken.theta - begin) / jnp.linalg.norm(begin))
+    length = lambda taken: np.linalg.norm(np.subtract(taken.theta, begin)) / np.linalg.norm(begin)
     assert float(far.loss) > now > float(low.loss)
     assert length(low) < length(far) <= 0.3
     # Both rows are straight but for the sine, so that the model loss of a step is its end.

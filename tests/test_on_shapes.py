@@ -90,6 +90,10 @@ def test_fixed_rules_lie_on_the_shape(make, rule):
     check_batch(family, batch, 1e-9)
     again = fixed(family, Sampling(48, 16, 4, rule), jnp.float32)
     assert all(p.coordinates.dtype == jnp.float32 for p in again.values())
+    for where, points in batch.items():  # whose normals are NumPy's in double precision alone
+        if points.normals is not None:
+            rounded = np.asarray(again[where].normals)
+            np.testing.assert_allclose(rounded, points.normals, atol=1e-5)
 
 
 @pytest.mark.slow

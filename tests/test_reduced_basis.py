@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Bratu, Decay, of_kind
+from toy import Bratu, Decay, of_kind, quick
 
 import lcpinn as lc
 from benchmarks.zoo.coefficients import LayeredWall
@@ -85,8 +85,8 @@ def test_combinations_are_the_solutions_of_the_page(known):
     family = Bar()
     with double():
         x, lam = family.domain.sobol(20, seed=3), family.parameters.sobol(20, 4)
-        values = np.asarray(known(jnp.asarray(x), jnp.asarray(lam)))[:, 0]
-        truth = np.array([family.exact(p[0], *at) for p, at in zip(x, lam, strict=True)])
+        values = np.asarray(quick(lambda *at: known(*at))(x, lam))[:, 0]
+        truth = np.asarray(quick(family.exact)(x[:, 0], *np.asarray(lam).T))
         every = known.at_all(x, lam)
     assert values == pytest.approx(truth, abs=1e-9)
     assert np.diagonal(every[..., 0]) == pytest.approx(truth, abs=1e-9)
@@ -99,9 +99,10 @@ def test_sizes_are_root_mean_squares_and_targets_have_both(known):
         lam = family.parameters.sobol(3, 5)
         x = np.linspace(0, 1, 2001)[:, None]
         size = np.sqrt(np.mean(known.at_all(x, lam)[..., 0] ** 2, axis=0))
-        assert np.asarray(known.sizes(jnp.asarray(lam)))[:, 0] == pytest.approx(size, rel=0.02)
-        targets = np.asarray(known.targets()(jnp.asarray(x[:3]), jnp.asarray(lam)))
-        values = np.asarray(known(jnp.asarray(x[:3]), jnp.asarray(lam)))
+        targets = np.asarray(known.targets()(x[:3], lam))
+        sizes = np.asarray(quick(lambda at: known.sizes(at))(lam))[:, 0]
+        assert sizes == pytest.approx(size, rel=0.02)
+        values = np.asarray(quick(lambda *at: known(*at))(x[:3], lam))
     assert targets[:, :1] == pytest.approx(values)
     assert 1 / targets[:, 1] == pytest.approx(size, rel=0.02)
 
@@ -118,8 +119,9 @@ def test_some_rows_lie_at_corners_of_many_coefficients(known):
 
     with double():
         rows = fixed(family, Sampling(280, 4, 1, "collocation"), np.float64)["interior"]
-        drawn = scatter(family, 280, jax.random.PRNGKey(0), np.float64)
-        told = known(rows.coordinates[:, 0], rows.parameters)
+        draw = quick(lambda key: scatter(family, 280, key, np.float64))
+        drawn = draw(jax.random.PRNGKey(0))
+        told = quick(lambda at: known(at.coordinates[:, 0], at.parameters))(rows)
     assert share(rows.parameters) == pytest.approx(1 / 7, abs=0.01)
     assert share(drawn.parameters) == pytest.approx(1 / 7, abs=0.01)
     assert np.asarray(rows.observed)[:, 0, :1] == pytest.approx(np.asarray(told))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy import Decay, of_kind
+from toy import Decay, of_kind, quick
 from typer.testing import CliRunner
 
 import lcpinn as lc
@@ -531,7 +531,8 @@ def test_an_exponential_scale_with_slopes():
 def test_a_readout_is_linear_in_the_coefficients():
     """With hidden layers that do not see them, outputs are affine in the coefficients."""
     network = MLP((7,), "sine", Unseen(), frequency_scale=2.0, readout=1)
-    params = network.init(jax.random.PRNGKey(0), 1, 2, {"parameters": 3}, jnp.float32)
+    begin = lambda key: network.init(key, 1, 2, {"parameters": 3}, jnp.float32)
+    params = quick(begin)(jax.random.PRNGKey(0))
     keys = jax.random.split(jax.random.PRNGKey(1), 2)
     params["readout"] = {
         name: jax.random.normal(key, leaf.shape)
@@ -540,13 +541,14 @@ def test_a_readout_is_linear_in_the_coefficients():
     orders = Orders(((0,),))
     x = jnp.linspace(-1, 1, 4)[:, None]
 
+    @quick
     def u(lam):
-        values = jnp.broadcast_to(jnp.asarray(lam), (4, 3))
+        values = jnp.broadcast_to(jnp.stack(lam), (4, 3))
         return network.apply(params, Series(orders, x[None]), {"parameters": values}).value
 
-    base, ends = u([0.0, 0.0, 0.0]), np.eye(3)
+    base, ends = np.asarray(u([0.0, 0.0, 0.0])), np.eye(3)
     mixed = u([0.2, -0.7, 0.4])
-    slopes = [u(list(end)) - base for end in ends]
+    slopes = [np.asarray(u(end.tolist())) - base for end in ends]
     expected = base + 0.2 * slopes[0] - 0.7 * slopes[1] + 0.4 * slopes[2]
     np.testing.assert_allclose(mixed, expected, rtol=1e-5, atol=1e-5)
     assert np.abs(slopes[1]).max() > 0.1

@@ -131,7 +131,8 @@ def unflatten(
             raise LcpinnError(
                 f"{owner}: {name} has shape {arrays[name].shape}, not {np.shape(leaf)}"
             )
-    return jax.tree_util.tree_unflatten(treedef, [jax.numpy.asarray(arrays[n]) for n in names])
+    # jax.numpy.asarray would compile a program for every shape.
+    return jax.tree_util.tree_unflatten(treedef, [jax.device_put(arrays[n]) for n in names])
 
 
 def path_name(path: tuple[Any, ...]) -> str:

@@ -388,5 +388,6 @@ class _Batch:
         return Solution(protocol.view(self.family), protocol, params, run)
 
 
+@jax.jit  # at once: one by one, every shape would be two programs
 def _member(tree: Any, index: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)

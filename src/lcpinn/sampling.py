@@ -7,11 +7,13 @@ protocol, one point for each of many lambdas where both are spread jointly (N = 
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
@@ -210,12 +212,24 @@ def with_normals(family: Family, batch: Batch) -> Batch:
     asking = [w for w, terms in family.groups.items() if any(t.asks_normals for t in terms)]
     for where in asking:
         points, faces = batch[where], family.groups[where][0].faces
-        lam = jnp.broadcast_to(
-            points.parameters[:, None], (*points.coordinates.shape[:2], family.parameters.dim)
-        )
-        normals = family.domain.normals(points.coordinates, lam, faces, jnp)
-        batch[where] = points._replace(normals=normals)
+        xp, coordinates, parameters = _computed_with(points)
+        lam = xp.broadcast_to(parameters[:, None], (*coordinates.shape[:2], family.parameters.dim))
+        with np.errstate(divide="ignore", invalid="ignore"):  # at a centre, as JAX does
+            normals = family.domain.normals(coordinates, lam, faces, xp)
+        batch[where] = points._replace(normals=jnp.asarray(normals))
     return batch
+
+
+def _computed_with(points: Points) -> tuple[ModuleType, Any, Any]:
+    """The module to compute with, and its coordinates and parameters.
+
+    JAX would compile some thirty operations one by one, for every number of points. NumPy gives the
+    same numbers, in double precision: constants of a shape are double in any case.
+    """
+    given = points.coordinates, points.parameters
+    if any(isinstance(a, Tracer) or a.dtype != np.float64 for a in given):
+        return jnp, *given
+    return np, *map(np.asarray, given)
 
 
 def _draw_lambda(family: Family, key: Array, num: int, dtype: DTypeLike) -> tuple[Array, Array]:
@@ -470,4 +484,6 @@ def _points(coordinates, parameters, weights, dtype, quadrature=None, observed=N
     if observed is None:
         observed = np.zeros((num_lambda, num, 0))
     arrays = (coordinates, parameters, weights, quadrature, observed)
-    return Points(*(jnp.asarray(a, dtype) for a in arrays))
+    # NumPy's are converted by NumPy: JAX would compile that for every shape.
+    own = (a if isinstance(a, jax.Array) else np.asarray(a, dtype) for a in arrays)
+    return Points(*(jnp.asarray(a, dtype) for a in own))
