@@ -17,6 +17,7 @@ from benchmarks import (
     baselines,
     boxes,
     choices,
+    continuation,
     course,
     families,
     gauss_newton,
@@ -27,6 +28,7 @@ from benchmarks import (
     step,
 )
 from benchmarks.stamp import stamp
+from benchmarks.zoo.waves import Wave
 from lcpinn import chunks
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
@@ -35,7 +37,7 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import Adam, GainRatio, ModelDriven, OwnSolutions, Restarts
 from lcpinn.precision import double
 from lcpinn.protocol import example, smoke
-from lcpinn.sampling import Sampling
+from lcpinn.sampling import Sampling, fixed
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +112,13 @@ def _made_up(seed, mean, dense, seconds, family="burgers", protocol="fast"):
 
 
 def test_medians_and_ratios_over_the_seeds():
-    runs = [_made_up(0, 1e-4, 3e-4, 50), _made_up(1, 2e-4, 8e-4, 60), _made_up(2, 10e-4, 9e-4, 40)]
+    runs = [_made_up(0, 1e-5, 3e-5, 50), _made_up(1, 2e-5, 8e-5, 60), _made_up(2, 10e-5, 9e-5, 40)]
     other = [_made_up(0, 1.0, 1.0, 1, protocol="paper")]
     (row,) = families.summarise(runs + other)
     assert (row["family"], row["seeds"], row["seconds"]) == ("burgers", 3, 50)
-    assert row["median"] == 2e-4
-    assert row["worst"] == 10e-4
-    assert row["dense_max"] == 8e-4
+    assert row["median"] == 2e-5
+    assert row["worst"] == 10e-5
+    assert row["dense_max"] == 8e-5
     assert row["worst_over_median"] == pytest.approx(5)
     assert row["dense_max_over_mean"] == pytest.approx(4)
     assert row["paper"] == pytest.approx(3.47e-3)
@@ -295,6 +297,22 @@ def test_variants_of_a_regression_leave_out_one_thing_each():
     unstretched = of_kind(MLP, every["no stretch"].network)
     assert of_kind(FiLM, unstretched.parameters).stretch == ()
     assert unstretched.carriers == ((30.0,),)
+
+
+# -- continuation ----------------------------------------------------------------------------------
+
+
+def test_rows_of_a_part_lie_in_its_share_of_the_range():
+    whole, sampling = Wave(), Sampling(64, 16, 1, "collocation")
+    begun = fixed(continuation.restricted(whole, "coefficient", 0.25), sampling, jnp.float64)
+    early = fixed(continuation.restricted(whole, "time", 0.5), sampling, jnp.float64)
+    for points in begun.values():  # c is from 1 to 3
+        assert 1 <= points.parameters.min() <= points.parameters.max() <= 1.5
+    assert early["interior"].parameters.max() > 2.9
+    assert 0.45 < early["interior"].coordinates[..., 0].max() <= 0.5
+    assert early["interior"].coordinates[..., 1].max() > 0.9
+    for way in continuation.WAYS:
+        assert continuation.restricted(whole, way, 1.0) is whole
 
 
 # -- growth ----------------------------------------------------------------------------------------
