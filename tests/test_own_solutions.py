@@ -16,6 +16,7 @@ from lcpinn.protocol import choice as choice_of_network
 from lcpinn.protocol.choice import chosen, powers
 from lcpinn.protocol.sizes import size_of
 from lcpinn.sampling import Sampling, fixed
+from lcpinn.spectral.family_solver import FamilySolver
 
 
 class Layer(BoundaryLayer):
@@ -138,6 +139,18 @@ def test_what_is_not_resolved_is_left_out():
     assert "200000" in mixed.reasons[0]
     with pytest.raises(lc.LcpinnError, match="200000"):
         solve_at(family, np.array([[200_000.0]]), seconds=3.0)
+
+
+def test_what_was_solved_less_accurately_is_no_beginning_for_a_linear_equation():
+    """The functions of `transmission` that were enough for 1e-6 were tried first at every setting
+    that 1e-9 was asked of: a second each, in place of a fiftieth."""
+    family, setting = Decay(), np.array([1.0])
+    roughly = FamilySolver(family, 1e-6)
+    roughly(setting)
+    for tolerance, taken in ((1e-9, 0), (1e-6, 1), (1e-3, 1)):
+        solver = FamilySolver(family, tolerance)
+        solver.begin_with(roughly)
+        assert len(solver._waypoints) == taken
 
 
 # -- What they choose ------------------------------------------------------------------------------

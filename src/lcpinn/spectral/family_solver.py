@@ -143,7 +143,13 @@ class FamilySolver:
         return resolved
 
     def begin_with(self, other: FamilySolver) -> None:
-        """Take over what another one of the same family has solved, to go on from."""
+        """Take over what another one of the same family has solved, to go on from.
+
+        A linear equation needs no guess, and functions that were enough for a larger tolerance are
+        tried in vain at every setting.
+        """
+        if self.family.is_linear() and other.tolerance > self.tolerance:
+            return
         self._waypoints += [*other._solved, *other._waypoints]
         self._earlier |= {_place(unit): one for unit, one in self._waypoints}
         self._remaining_share = max(self._remaining_share, other._remaining_share)
