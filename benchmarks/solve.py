@@ -323,12 +323,12 @@ def _of_settings(rows: Sequence[Entry]) -> str:
 
 
 def figure(result: Entry) -> Figure:
-    """Error against seconds: one setting; all of them by the interpolant; by networks."""
+    """Error against seconds: one setting; all of them by the interpolant. Networks: taught against
+    alone, those that are not taught on the diagonal."""
     trained = any("fast" in e or "taught" in e for e in result["families"].values())
     drawn = Figure(figsize=(13.5 if trained else 10.0, 5.0), layout="constrained")
     alone, everywhere, *others = drawn.subplots(1, 3 if trained else 2, sharey=True)
-    networks = others[0] if others else None  # where none were trained
-    titles = ("one setting: lc.solve", "all settings: interpolant", "fast, and taught (filled)")
+    titles = ("one setting: lc.solve", "all settings: interpolant", "all settings: fast, taught")
     middles: dict[Axes, dict[str, tuple[float, float]]] = {}
     dots: dict[Axes, list[tuple[float, float]]] = {}
     for axis, title in zip((alone, everywhere, *others), titles, strict=False):
@@ -337,39 +337,45 @@ def figure(result: Entry) -> Figure:
     for name, entry in result["families"].items():
         style = {"color": COLOURS[entry.get("coordinates", 1) - 1], "ms": 3, "alpha": 0.6}
         style["marker"] = "s" if name in SHAPES else "o"
-        shown = {alone: entry.get("settings", []), everywhere: [entry.get("interpolant")]}
-        if networks is not None:
-            shown[networks] = [entry.get("fast"), entry.get("taught")]
-        for axis, rows in shown.items():
-            points = [p for row in rows if (p := _point(row)) is not None]
-            if not points:
-                continue
-            for i, row in enumerate(rows):
-                if (point := _point(row)) is not None:
-                    open_marker = {"mfc": "none"} if axis is networks and i == 0 else {}
-                    axis.plot(*point, ls="", **style, **open_marker)
-            if axis is networks:  # from one to the other
-                axis.plot(*zip(*points, strict=True), color=style["color"], lw=0.5, alpha=0.6)
+        shown = {alone: [*map(_point, entry.get("settings", []))]}
+        shown[everywhere] = [_point(entry.get("interpolant"))]
+        for axis in others:
+            shown[axis] = [_taught_against_alone(entry)]
+        for axis, given in shown.items():
+            points = [point for point in given if point is not None]
+            for x, y in points:
+                hollow = {"mfc": "none"} if axis in others and x == y else {}
+                axis.plot(x, y, ls="", **style, **hollow)
             dots[axis] += points
-            # One of its points, so that a line to it ends somewhere.
-            middles[axis][name] = sorted(points)[len(points) // 2]
+            if points:  # one of them, so that a line to it ends somewhere
+                middles[axis][name] = sorted(points)[len(points) // 2]
     for dim in (1, 2, 3):
         label = f"{dim} coordinates" if dim > 1 else "1 coordinate"
         alone.plot([], [], "o", color=COLOURS[dim - 1], label=label)
     alone.plot([], [], "s", color="0.5", label="on a shape")
     alone.set(ylabel="relative $L^2$ error; over all settings the worst of 100")
     alone.xaxis.set_minor_formatter(NullFormatter())
-    for axis in (everywhere, *others):
-        if dots[axis]:
-            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axis.xaxis.set_minor_locator(NullLocator())
+    for axis in others:
+        axis.set(xlabel="error of `fast` alone in as many seconds")
+        axis.axline((1e-8, 1e-8), (1.0, 1.0), color="0.7", lw=0.8, zorder=0)
+    if dots[everywhere]:
+        everywhere.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        everywhere.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        everywhere.xaxis.set_minor_locator(NullLocator())
     drawn.suptitle("; ".join(_devices(result)), fontsize=9)
     alone.legend(fontsize=7, loc="upper left")
     for axis, named in middles.items():
         axis.margins(0.12, 0.06)
         name_points(axis, named, dots[axis])
     return drawn
+
+
+def _taught_against_alone(entry: Entry) -> tuple[float, float] | None:
+    """The errors of `fast` alone and taught; twice the first where it is not taught."""
+    by_itself, taught = _point(entry.get("fast")), _point(entry.get("taught"))
+    if by_itself is None:
+        return None
+    return by_itself[1], (taught or by_itself)[1]
 
 
 def _devices(result: Entry) -> list[str]:

@@ -247,7 +247,7 @@ def spread(study: Study) -> Figure | None:
             axis.axhline(theirs.mean, color="black", lw=0.8, ls=":", label="paper, mean over λ")
         axis.set(xlabel="share of weightings", title=family, ylabel="relative $L^2$ error")
         logarithmic(axis)
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, frameon=True, framealpha=0.9, edgecolor="none")
     return figure
 
 
