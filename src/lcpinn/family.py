@@ -439,7 +439,7 @@ class Family(metaclass=_Built):
         given = {"parameters": parameters, "weights": weights}
         return self._rebuilt(**{name: prior for name, prior in given.items() if prior is not None})
 
-    def with_observations(self, data: Data, **hooks: Callable[..., Any]) -> Family:
+    def with_observations(self, data: Data | None, **hooks: Callable[..., Any]) -> Family:
         """The same equation with other observations, and with hooks that come with them."""
         return self._rebuilt(data=data, **hooks)
 
