@@ -63,7 +63,6 @@ TOLERANCES = {1: 1e-10, 2: 1e-10, 3: 1e-7}  # of everything else, by the number 
 PARTS = ("solve", "interpolant", "fast", "taught")
 CHUNK = 5  # settings that one process solves at
 UNSEEN = 100  # settings that networks are compared at
-FIRST = "AMD EPYC, 2 cores"  # where parts that do not say so were measured
 
 Entry = dict[str, Any]
 
@@ -379,14 +378,11 @@ def _taught_against_alone(entry: Entry) -> tuple[float, float] | None:
 
 
 def _devices(result: Entry) -> list[str]:
-    """The machines that parts were measured on; an old one has that of the file alone."""
-    parts = (
-        row
-        for entry in result["families"].values()
-        for row in (*entry.get("settings", []), *(entry.get(part) for part in PARTS))
-        if row
-    )
-    return sorted({row.get("device", FIRST) for row in parts} or {result["stamp"]["device"]})
+    """The machines that parts were measured on."""
+    families = result["families"].values()
+    parts = [entry.get(part) for entry in families for part in PARTS]
+    parts += [row for entry in families for row in entry.get("settings", [])]
+    return sorted({row["device"] for row in parts if row and "device" in row})
 
 
 def _point(row: Entry | None) -> tuple[float, float] | None:

@@ -178,8 +178,7 @@ def test_nothing_is_solved_without_a_tolerance():
 
 
 def test_settings_that_take_long_are_left_alone(monkeypatch):
-    """Three of them took half of the steps on allen-cahn, and its estimated error was larger with
-    them than without."""
+    """A few of them tell less than the steps that they cost."""
     family, slow = Layer(), 60.0 * choice_of_network.SHARE / FEWEST
 
     def solve(*given, **options):
