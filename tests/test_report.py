@@ -38,6 +38,11 @@ def test_the_page_is_that_of_the_records(study):
     assert page.read_text(encoding="utf-8") == text(study, "reproduction")
 
 
+def test_no_two_methods_look_alike():
+    looks = [tuple(sorted(figures._look(method).items())) for method in figures.METHODS]
+    assert len(set(looks)) == len(looks)
+
+
 def test_the_figures_of_the_page_are_there(study):
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     for name in figures.FIGURES:

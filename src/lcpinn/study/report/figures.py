@@ -42,9 +42,11 @@ ORDER = list(METHODS)  # a method looks the same in every figure
 
 
 def _look(method: str) -> dict[str, Any]:
-    which = ORDER.index(method)
-    colour = (*COLOURS, "black")[which % (len(COLOURS) + 1)]
-    return {"color": colour, "marker": (*MARKERS, "X")[which % (len(MARKERS) + 1)]}
+    """Colour and marker; with data they are the same, and the marker is half full."""
+    which = ORDER.index(method.removesuffix("-data"))
+    colour, marker = (*COLOURS, "black", "0.5")[which], (*MARKERS, "X", "*")[which]
+    fill = {"fillstyle": "left"} if method.endswith("-data") else {}
+    return {"color": colour, "marker": marker, **fill}
 
 
 def _label(method: str, settings: str = BY_CODE) -> str:
@@ -82,12 +84,13 @@ def frontier(study: Study) -> Figure | None:
                 continue
             alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting
             times = [cell.seconds * (1 if alone else k) for k in SETTINGS]
-            axis.plot(times, [cell.mean] * len(times), label=_label(method, settings),
+            dashes = "--" if method.endswith("-data") else "-"
+            axis.plot(times, [cell.mean] * len(times), label=_label(method, settings), ls=dashes,
                       **_look(method))  # fmt: skip
         axis.set(xscale="log", xlabel="seconds of training for K settings", title=family)
         logarithmic(axis)
         axis.set_ylabel("relative $L^2$ error")
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=6, frameon=True, framealpha=0.9, edgecolor="none")
     return figure
 
 
