@@ -2,7 +2,7 @@
 
     python -m benchmarks.pinnacle [--problems burgers-1d,cavity] [--seconds 60] [--seed 0]
                                   [--jobs 8] [--again] [--out results/pinnacle-cpu.json]
-                                  [--models runs/pinnacle] [--later] [--tolerance 1e-6]
+                                  [--models runs/pinnacle] [--later] [--tolerance best/100]
     python -m benchmarks.pinnacle --measure --out results/pinnacle-h200.json --models runs/pinnacle
     python -m benchmarks.pinnacle --table [results/pinnacle-h200.json ...]
     python -m benchmarks.pinnacle --pictures docs/pictures --models runs/pinnacle
@@ -49,13 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _measure(result, given)
         return
     asked = {
-        "seconds": given.seconds, "seed": given.seed, "jobs": given.jobs,
-        "tolerance": given.tolerance,
-    }  # fmt: skip
+        name: {
+            "seconds": given.seconds,
+            "seed": given.seed,
+            "jobs": given.jobs,
+            "tolerance": _tolerance(given.tolerance, name),
+        }
+        for name in given.problems
+    }
     kept = {"models": given.models, "later": given.later}
-    pending = [name for name in given.problems if given.again or not _known(result, name, asked)]
+    pending = [n for n in given.problems if given.again or not _known(result, n, asked[n])]
     job = lambda name, slot: (
-        name, train_in_fresh_process(name, asked | kept, slot)
+        name, train_in_fresh_process(name, asked[name] | kept, slot)
     )  # fmt: skip
     for name, entry in as_they_end(job, pending, core_slots(given.jobs, given.width)):
         entry = {key: value for key, value in entry.items() if key not in kept}
@@ -93,8 +98,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each")
     parser.add_argument(
         "--tolerance",
-        type=float,
-        help="train until the estimate is below it, on own solutions, too",
+        type=_share_or_number,
+        help="train until the estimate is below it, on own solutions, too: a number, or best/100, "
+        "a hundredth of the best published error",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="at once, --width cores each")
@@ -114,6 +120,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.measure and given.out is None:
         parser.error("--measure needs --out, the file of entries")
     return given
+
+
+def _share_or_number(text: str) -> float | str:
+    """A tolerance, or `best/N`."""
+    if not 0 < float(text.removeprefix("best/")) < float("inf"):
+        raise argparse.ArgumentTypeError(f"a positive number, or best/N, not {text}")
+    return text if text.startswith("best/") else float(text)
+
+
+def _tolerance(given: float | str | None, name: str) -> float | None:
+    """Of one problem: `best/N` is a share of the least of the best published errors of its rows."""
+    if not isinstance(given, str):
+        return given
+    return min(row.best for row in PROBLEMS[name].rows) / float(given.removeprefix("best/"))
 
 
 def _begin(out: Path | None) -> Result:

@@ -68,6 +68,7 @@ _MODULES = {
     "Solution": "solution",
     "Uniform": "prior",
     "Verdict": "verdict",
+    "graded": "grading",
     "interior": "term",
     "load": "solution",
     "network": None,

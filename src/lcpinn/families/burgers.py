@@ -8,10 +8,12 @@ from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.family import Evaluation, Family
+from lcpinn.grading import graded
 from lcpinn.reference import cole_hopf, heat_kernel
 from lcpinn.term import interior, on
 
 FRONT = 0.05  # in sin(πx); the front itself is a third as wide
+NEAR = 0.01  # within which of the front rows lie densest
 
 
 class Burgers(Family):
@@ -33,6 +35,10 @@ class Burgers(Family):
         wave = jnp.sin(jnp.pi * x)
         stretched = jnp.arcsinh(wave / FRONT) / jnp.arcsinh(1 / FRONT)
         return 2 * t - 1, wave, jnp.cos(jnp.pi * x), stretched
+
+    def collocate(self, t: Array, x: Array) -> tuple[Array, Array]:
+        """Denser towards the front, where of even rows one in a hundred would be."""
+        return t, jnp.sign(x) * graded(jnp.abs(x), NEAR)
 
     @interior
     def equation(self, u: Array, u_t: Array, u_x: Array, u_xx: Array) -> Array:
