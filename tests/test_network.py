@@ -328,7 +328,7 @@ def test_equal_networks_share_the_program_that_draws_them(x64):
 
 
 class Unhashable(MLP):
-    __hash__ = None
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
 def test_a_network_that_has_no_hash_is_drawn_too():

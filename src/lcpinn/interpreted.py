@@ -106,7 +106,8 @@ def _is_known(jaxpr: Jaxpr) -> bool:
             if inner is None or not _is_known(inner.jaxpr):
                 return False
         elif name == "div":  # of integers it rounds towards zero, as nothing of NumPy's does
-            if not np.issubdtype(equation.outvars[0].aval.dtype, np.floating):
+            made: Any = equation.outvars[0].aval
+            if not np.issubdtype(made.dtype, np.floating):
                 return False
         elif name not in PLAIN and name not in SPECIAL:
             return False
@@ -123,12 +124,16 @@ def _evaluate(closed: ClosedJaxpr, values: Sequence[Any]) -> list[Any]:
     jaxpr = closed.jaxpr
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, closed.consts), strict=True))
     known |= zip(jaxpr.invars, values, strict=True)
-    read = lambda v: np.asarray(v.val, v.aval.dtype) if isinstance(v, Literal) else known[v]
+    read = lambda v: _constant(v) if isinstance(v, Literal) else known[v]
     for equation in jaxpr.eqns:
         result = _result(equation, [read(v) for v in equation.invars])
         several = result if isinstance(result, list) else [result]
         known |= zip(equation.outvars, several, strict=True)
     return [read(v) for v in jaxpr.outvars]
+
+
+def _constant(literal: Any) -> np.ndarray:
+    return np.asarray(literal.val, literal.aval.dtype)
 
 
 def _result(equation: Any, operands: list[Any]) -> Any:
