@@ -38,6 +38,8 @@ FUNCTIONS = {
     "shapes": lambda x, y: (x.T, x[1], y[:, 2], x[::2], jnp.flip(y, 1), x.reshape(2, 6),
                             jnp.concatenate([x, y]), jnp.stack([x, y], 1), x[None] * y[:, None]),
     "parts": lambda x, y: (*jax.lax.split(x, (1, 3), axis=0), jnp.arange(4.0)[:, None] * y),
+    "gaps": lambda x, y: (jax.lax.pad(x, 0.5, [(1, 2, 0), (0, 1, 2)]),
+                          jax.lax.pad(y, -1.0, [(-1, 3, 1), (2, -2, 0)])),
     "products": lambda x, y: (x @ y.T, jnp.einsum("ij,kj->ki", x, y), jnp.einsum("ij,ij->j", x, y),
                               jnp.tensordot(x, y)),
     "derivatives": lambda x, y: jax.vmap(jax.jacfwd(lambda p: jnp.tanh(p[0] * p) / p[1]))(x),
@@ -72,7 +74,7 @@ def test_every_operation_is_tried_here():
         for function in FUNCTIONS.values():
             Seldom(function, refused)(X, Y)
     rest = {*PLAIN, *SPECIAL} - used
-    assert rest <= {"copy", "copy_p", "clamp", "square", "stack", "one_minus_square"}
+    assert rest <= {"copy", "copy_p", "clamp", "square", "stack", "unstack", "one_minus_square"}
 
 
 @pytest.mark.parametrize("make", [Moving, Coupled, BUILT_IN["buckley-leverett"]])
@@ -98,6 +100,22 @@ def test_what_is_called_often_is_compiled():
     seldom = Seldom(lambda x: 2 * x, lambda x: "compiled")
     assert [isinstance(seldom(X), np.ndarray) for _ in range(TIMES)] == [True] * TIMES
     assert seldom(X) == "compiled"
+
+
+def test_trees_of_arrays():
+    function = lambda tree, y: {"sum": tree["x"] + sum(tree["more"]) + y, "none": None}
+    given = {"x": X, "more": (Y, Y[0])}
+    compare(Seldom(function, refused)(given, Y), jax.jit(function)(given, Y))
+
+
+def test_precision_is_that_of_a_program():
+    function = lambda x, y: jnp.sin(x) * y
+    seldom = Seldom(function, refused)
+    for wide, dtype in ((True, "float64"), (False, "float32"), (True, "float64")):
+        with jax.enable_x64(wide):
+            got, expected = seldom(X, Y), jax.jit(function)(X, Y)
+            assert got.dtype == expected.dtype == dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-6 if dtype == "float32" else 1e-14)
 
 
 def test_other_shapes_are_traced_anew_and_the_same_ones_are_not():

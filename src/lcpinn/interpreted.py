@@ -57,6 +57,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "slice": lambda p, x: x[tuple(map(slice, p["start_indices"], p["limit_indices"],
                                       p["strides"] or (1,) * x.ndim))],
     "split": lambda p, x: np.split(x, np.cumsum(p["sizes"])[:-1], p["axis"]),
+    "unstack": lambda p, x: list(np.moveaxis(x, p["axis"], 0)),
+    "pad": lambda p, x, value: _padded(x, value, p["padding_config"]),
     "iota": lambda p: _broadcast(np.arange(p["shape"][p["dimension"]], dtype=p["dtype"]),
                                  p["shape"], (p["dimension"],)),
     "dot_general": lambda p, x, y: _product(x, y, *p["dimension_numbers"]),
@@ -65,7 +67,7 @@ CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_v
 
 
 class Seldom:
-    """An array function that is compiled if it is called more than a few times.
+    """A function of (trees of) arrays that is compiled if it is called more than a few times.
 
     Until then, and if NumPy has all of its operations, it is interpreted. `program` is the
     function compiled, as by `jax.jit`.
@@ -80,16 +82,18 @@ class Seldom:
         self._calls += 1
         if self._calls > TIMES:
             return self.program(*arrays)
-        key = tuple((a.shape, a.dtype) for a in arrays)
+        leaves, structure = jax.tree.flatten(arrays)
+        # In single precision, unless JAX is told otherwise, as a program would have them.
+        leaves = [np.asarray(a, jax.dtypes.canonicalize_dtype(a.dtype)) for a in leaves]
+        key = structure, *((leaf.shape, leaf.dtype) for leaf in leaves)
         if key not in self._traced:
             self._traced[key] = _traced(self.function, arrays)
         traced = self._traced[key]
         if traced is None:
             return self.program(*arrays)
-        closed, structure = traced
+        closed, result = traced
         with np.errstate(all="ignore"):
-            values = _evaluate(closed, [np.asarray(a) for a in arrays])
-        return jax.tree.unflatten(structure, values)
+            return jax.tree.unflatten(result, _evaluate(closed, leaves))
 
 
 def _traced(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[ClosedJaxpr, Any] | None:
@@ -153,6 +157,16 @@ def _broadcast(x: Any, shape: Sequence[int], dimensions: Sequence[int]) -> np.nd
     """Axes of an array as these of a larger shape."""
     sizes = dict(zip(dimensions, np.shape(x), strict=True))
     return np.broadcast_to(np.reshape(x, [sizes.get(i, 1) for i in range(len(shape))]), shape)
+
+
+def _padded(x: np.ndarray, value: Any, config: Sequence[tuple[int, int, int]]) -> np.ndarray:
+    """With a value before, behind and between elements along each axis; less than none crops."""
+    inner = [num + max(0, num - 1) * gap for num, (*_, gap) in zip(x.shape, config, strict=True)]
+    ends = [(max(low, 0), max(high, 0)) for low, high, _ in config]
+    for_all = lambda make: tuple(map(make, inner, ends, config))
+    padded = np.full(for_all(lambda num, end, _: num + sum(end)), value)
+    padded[for_all(lambda num, end, c: slice(end[0], end[0] + num, c[2] + 1))] = x
+    return padded[for_all(lambda num, end, c: slice(max(0, -c[0]), None if c[1] >= 0 else c[1]))]
 
 
 def _product(x: Any, y: Any, contracted: Any, batched: Any) -> np.ndarray:
