@@ -84,7 +84,7 @@ class Seldom:
             return self.program(*arrays)
         leaves, structure = jax.tree.flatten(arrays)
         # In single precision, unless JAX is told otherwise, as a program would have them.
-        leaves = [np.asarray(a, jax.dtypes.canonicalize_dtype(a.dtype)) for a in leaves]
+        leaves = [np.asarray(a, jax.dtypes.canonicalize_dtype(np.asarray(a).dtype)) for a in leaves]
         key = structure, *((leaf.shape, leaf.dtype) for leaf in leaves)
         if key not in self._traced:
             self._traced[key] = _traced(self.function, arrays)
