@@ -129,7 +129,7 @@ def model_of_rows() -> dict[str, object]:
     with jax.enable_x64(True):
         problem = Problem(family, NETWORK, jnp.float64)
         batch = fixed(family, protocol().phases[0].points(None) or Sampling(), jnp.float64)
-        theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+        theta, unravel = ravel_pytree(problem.drawing()(jax.random.PRNGKey(0)))
         systems = [RowSystem(problem, Fixed({}), unravel, batch, None, m) for m in (None, mesh)]
         direction = jnp.cos(jnp.arange(theta.size))
 

@@ -68,7 +68,7 @@ def test_rows_join_and_part(setup):
 def held_out_after(phase: GaussNewton, setup: Setup) -> tuple[float, set[tuple[bool, int]]]:
     """The lowest held-out loss, and which rows steps that explored and others have seen."""
     stage = phase.build(setup)
-    params = jax.jit(setup.problem.init)(jax.random.PRNGKey(3))
+    params = setup.problem.drawing()(jax.random.PRNGKey(3))
     state, seen = stage.init(params, jax.random.PRNGKey(1)), set()
     while stage.stopped(state, {}) is None:
         exploring = bool(state.exploring)
@@ -116,7 +116,7 @@ def test_a_damping_that_few_rows_have_let_fall_is_chosen_anew():
         problem = Problem(the(Decay).compared_with(targets), NETWORK, jnp.float64)
         setup = Setup(problem, Fixed({}), None, FEW, MANY)
         stage = replace(EXPLORING, descent_rows=300, steps=60).build(setup)
-        params = jax.jit(problem.init)(jax.random.PRNGKey(3))
+        params = problem.drawing()(jax.random.PRNGKey(3))
         state = stage.init(params, jax.random.PRNGKey(1))
         while bool(state.exploring):
             state, _ = stage.advance(state)

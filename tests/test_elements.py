@@ -147,7 +147,7 @@ def test_a_network_has_kinks_where_it_is_told():
     assert network.kinks == pytest.approx((2 * PLACE - 1,))
     with double():
         problem = Problem(family, MLP(widths=(5,), kinks=network.kinks), np.float64)
-        params = quick(problem.init)(jax.random.PRNGKey(0))
+        params = problem.drawing(once=True)(jax.random.PRNGKey(0))
         assert params["layers"][0]["w"].shape == (2, 5)
         orders = family.orders(family.all_terms.values())
         step, nothing = 1e-7, jnp.zeros((1, 0))

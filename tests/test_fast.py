@@ -167,7 +167,7 @@ def test_the_held_out_loss_chooses_the_parameters():
     with jax.enable_x64(True):
         setup = make_setup(family, small(SMALL))
         stage = SMALL.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         state = stage.init(params, jax.random.PRNGKey(1))
         seen = []
         for _ in range(4):
@@ -187,7 +187,7 @@ def test_a_round_that_overfits_is_resampled():
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(few))
         stage = few.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         state = stage.init(params, jax.random.PRNGKey(1))
         first = np.asarray(state.batch["interior"].coordinates)
         while int(state.round) == 0:
@@ -234,7 +234,7 @@ def test_a_training_may_rise_before_it_falls():
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(loose))
         stage = loose.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         state, seen, held = stage.init(params, jax.random.PRNGKey(1)), [], []
         for _ in range(20):
             state, info = stage.advance(state)
@@ -256,7 +256,7 @@ def test_a_training_explores_before_it_descends():
         )
         setup = make_setup(Bar(), small(explore))
         stage = explore.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         state, seen = stage.init(params, jax.random.PRNGKey(1)), []
         while bool(state.exploring):
             state, info = stage.advance(state)
@@ -296,7 +296,7 @@ def test_rounding_is_the_end_of_it():
         setup = make_setup(family, quick)
         timed = dataclasses.replace(SMALL, seconds=3600.0, steps=60)
         stage = timed.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         state, info = stage.advance(stage.init(params, jax.random.PRNGKey(1)))
         assert not state.at_rounding
         held_out = state.held_out._replace(best=1e-27 * state.initial_loss)
@@ -326,7 +326,7 @@ def test_building_starts_neither_a_clock_nor_a_compilation(monkeypatch):
         timed = dataclasses.replace(SMALL, seconds=10.0)
         setup = make_setup(Bar(), small(timed))
         stage = timed.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         assert not compiled
         now[0] = 200.0
         state = stage.init(params, jax.random.PRNGKey(1))
@@ -340,7 +340,7 @@ def test_building_starts_neither_a_clock_nor_a_compilation(monkeypatch):
 
 
 def stage_of(setup, phase):
-    params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+    params = setup.problem.drawing()(jax.random.PRNGKey(0))
     return phase.build(setup).init(params, jax.random.PRNGKey(1))
 
 
@@ -388,7 +388,7 @@ def test_the_best_start_goes_on(monkeypatch):
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(SMALL))
         keys = [jax.random.fold_in(jax.random.PRNGKey(5), i) for i in range(3)]
-        starts = [jax.jit(setup.problem.init)(key) for key in keys]
+        starts = [setup.problem.drawing()(key) for key in keys]
         losses = dict(zip(map(mark, starts), (3.0, 1.0, 2.0), strict=True))
         monkeypatch.setattr(GaussNewton, "build", lambda self, setup: fake(losses))
         restarts = Restarts(SMALL, starts=3, trial=2).build(setup)
@@ -409,7 +409,7 @@ def test_time_that_is_left_goes_into_further_starts(monkeypatch):
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(timed))
         keys = {i: jax.random.fold_in(jax.random.PRNGKey(5), i) for i in (0, 2, 3, 4)}
-        starts = {i: jax.jit(setup.problem.init)(key) for i, key in keys.items()}
+        starts = {i: setup.problem.drawing()(key) for i, key in keys.items()}
         # Number one is the first start going on, which is none of its own.
         losses = {mark(starts[0]): 3.0, mark(starts[2]): 2.0, mark(starts[3]): 1.0}
         losses[mark(starts[4])] = 0.5
@@ -464,7 +464,7 @@ def test_a_start_that_stagnates_makes_room(monkeypatch):
 
         monkeypatch.setattr(GaussNewton, "build", build)
         restarts = Restarts(timed, starts=1, trial=0, max_starts=2).build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(0))
+        params = setup.problem.drawing()(jax.random.PRNGKey(0))
         stuck.append(mark(params))
         state, info = restarts.init(params, jax.random.PRNGKey(5)), Info()
         steps = []
@@ -487,7 +487,7 @@ def test_a_small_residual_with_a_wrong_solution_is_no_success(monkeypatch):
     with jax.enable_x64(True):
         setup = make_setup(Bar(), small(timed))
         keys = {i: jax.random.fold_in(jax.random.PRNGKey(5), i) for i in (0, 2, 3)}
-        starts = {i: jax.jit(setup.problem.init)(key) for i, key in keys.items()}
+        starts = {i: setup.problem.drawing()(key) for i, key in keys.items()}
         losses = dict(zip(map(mark, starts.values()), (1.0, 2.0, 3.0), strict=True))
         errors = dict(zip(map(mark, starts.values()), (0.5, 0.4, 1e-4), strict=True))
         clock = iter(range(1000, 0, -1))

@@ -304,7 +304,7 @@ def test_jacobians_in_chunks_are_the_same(monkeypatch):
     family = Oscillator()
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(30, 7, 1, "collocation"), jnp.float64)
-    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    theta, unravel = ravel_pytree(problem.drawing()(jax.random.PRNGKey(0)))
     scales = jax.jit(partial(row_scales, problem, Fixed({})))(unravel(theta), batch)
     scale = equilibrating(problem, scales)
     given = {"unravel": unravel, "batch": batch, "scale": scale}
@@ -328,7 +328,7 @@ def test_sums_over_chunks_are_what_the_whole_jacobian_gives(family, monkeypatch)
     """90 points inside, and fewer on the boundary, in chunks of four: the last ones are padded."""
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(90, 7, 1, "collocation"), jnp.float64)
-    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    theta, unravel = ravel_pytree(problem.drawing()(jax.random.PRNGKey(0)))
     system = RowSystem(problem, Fixed({}), unravel, batch)
     rng = np.random.default_rng(0)
     directions, others = (
@@ -360,7 +360,7 @@ def test_a_step_over_chunks_is_the_step(solver, share, monkeypatch):
     """
     problem = Problem(Oscillator(), MLP((4, 4), "sine", FiLM(0, 2)), jnp.float64)
     batch = fixed(problem.family, Sampling(90, 7, 1, "collocation"), jnp.float64)
-    theta, unravel = ravel_pytree(jax.jit(problem.init)(jax.random.PRNGKey(0)))
+    theta, unravel = ravel_pytree(problem.drawing()(jax.random.PRNGKey(0)))
     system = RowSystem(problem, Fixed({}), unravel, batch)
     damping = share * jax.jit(lambda t: system.linearised(t, solver).squares)(theta)
 
@@ -432,7 +432,7 @@ def test_a_region_without_values_is_not_entered(corrections):
 def test_jacobian_of_the_rows(family, weighting):
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(6, 4, 1, "collocation"), jnp.float64)
-    params = jax.jit(problem.init)(jax.random.PRNGKey(0))
+    params = problem.drawing()(jax.random.PRNGKey(0))
     scales = jax.jit(lambda p: row_scales(problem, weighting, p, batch))(params)
     scale = equilibrating(problem, scales)
     theta, unravel = ravel_pytree(params)
@@ -452,7 +452,7 @@ def test_fixed_weights_are_not_divided_out_again():
     family = Oscillator()
     problem = Problem(family, MLP((4, 4), "sine", FiLM(0, 2), frequency_scale=2.0), jnp.float64)
     batch = fixed(family, Sampling(6, 4, 1, "collocation"), jnp.float64)
-    params = jax.jit(problem.init)(jax.random.PRNGKey(0))
+    params = problem.drawing()(jax.random.PRNGKey(0))
 
     def rows(weighting):
         def scaled(params):

@@ -278,7 +278,7 @@ def test_a_taught_family_compares_relative_values_inside(teacher):
         batch = fixed(taught, Sampling(60, 4, 1, "collocation"), np.float64)
         network = MLP((3,))
         problem = Problem(taught, network, np.float64)
-        params = quick(problem.init)(jax.random.PRNGKey(0))
+        params = problem.drawing(once=True)(jax.random.PRNGKey(0))
         rows = np.asarray(quick(problem.residuals)(params, batch)["values"])[:, 0, 0]
         points, orders = batch["interior"], taught.orders(taught.groups["interior"])
         full = Problem(the(Decay), network, np.float64)

@@ -167,7 +167,7 @@ def setup_of(family):
 def course(setup, calls):
     """The state after every call; rounds end quickly, so that rows are drawn anew."""
     stage, key = PHASE.build(setup), jax.random.PRNGKey(3)
-    states = [stage.init(quick(setup.problem.init)(key), key)]
+    states = [stage.init(setup.problem.drawing(once=True)(key), key)]
     for _ in range(calls):
         states.append(stage.advance(states[-1])[0])
     return states

@@ -1,5 +1,7 @@
 """Networks: where they start, how lambda enters, exact periodicity and dtypes."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from toy import (
     Both,
     Coupled,
     Observed,
+    Oscillator,
     Ring,
     double,
     equations,
@@ -68,7 +71,7 @@ def test_at_the_start_film_ignores_lambda_and_concat_does_not(film):
     family = Coupled()
     points = interior(family)
     same, other = (
-        outputs(problem)(quick(problem.init)(jax.random.key(1)), points)
+        outputs(problem)(problem.drawing(once=True)(jax.random.key(1)), points)
         for how in (film, Concat())
         for problem in [Problem(family, MLP((5, 4), parameters=how), jnp.float64)]
     )
@@ -92,7 +95,7 @@ def test_xavier_bounds(fan_in, fan_out):
 
 def test_layers_and_generators_are_of_the_right_size_and_differ():
     problem = Problem(Both(), MLP((6, 6, 6), parameters=FiLM(hidden=8)), jnp.float64)
-    params = quick(problem.init)(jax.random.key(0))
+    params = problem.drawing(once=True)(jax.random.key(0))
     # One coordinate and four weights come in; 2 * 18 scales and shifts are generated.
     assert [layer["w"].shape for layer in params["layers"]] == [(5, 6), (6, 6), (6, 6), (6, 1)]
     film = params["conditioning"]["parameters"]
@@ -103,7 +106,7 @@ def test_layers_and_generators_are_of_the_right_size_and_differ():
     assert np.abs(film["w0"]).min() > 0
     assert np.all(params["layers"][1]["w"] != params["layers"][2]["w"])
     assert params["conditioning"]["weights"] == {}
-    another = quick(problem.init)(jax.random.key(1))
+    another = problem.drawing(once=True)(jax.random.key(1))
     assert np.all(another["layers"][1]["w"] != params["layers"][1]["w"])
 
 
@@ -309,3 +312,25 @@ def test_single_precision_rows_are_those_of_double_precision():
     for name, r in expected.items():
         assert got[name].dtype == jnp.float32
         np.testing.assert_allclose(got[name], r, rtol=1e-4, atol=1e-5 * np.abs(r).max())
+
+
+def test_equal_networks_share_the_program_that_draws_them(x64):
+    """Whatever the page is; other sizes, and other networks, have programs of their own."""
+    one, other = (Problem(family(), SMALL, jnp.float64) for family in (Oscillator, Ring))
+    again = Problem(Oscillator(), dataclasses.replace(SMALL), jnp.float64)
+    wider = Problem(Oscillator(), dataclasses.replace(SMALL, widths=(6, 4)), jnp.float64)
+    assert one.drawing() is again.drawing()
+    assert len({p.drawing() for p in (one, other, wider)}) == 3
+    key = jax.random.key(5)
+    for problem in (one, other, wider):
+        drawn, expected = problem.drawing()(key), problem.init(key)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14), drawn, expected)
+
+
+class Unhashable(MLP):
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def test_a_network_that_has_no_hash_is_drawn_too():
+    problem = Problem(Oscillator(), Unhashable((3,)), jnp.float32)
+    assert problem.drawing()(jax.random.key(0))["layers"][0]["w"].shape == (1, 3)

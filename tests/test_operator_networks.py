@@ -387,7 +387,8 @@ def built(**changes):
     made = protocol(**changes)
     setup = make_setup(Gentle().plain(), made)
     stage = made.phases[0].build(setup)
-    state = stage.init(quick(setup.problem.init)(jax.random.PRNGKey(0)), jax.random.PRNGKey(1))
+    params = setup.problem.drawing(once=True)(jax.random.PRNGKey(0))
+    state = stage.init(params, jax.random.PRNGKey(1))
     return stage, state, of_kind(Supervised, made.phases[0])
 
 

@@ -55,7 +55,7 @@ def make(family, dtype="float32", weighting=None, **changes):
 
 
 def start(setup, seed=0):
-    return quick(setup.problem.init)(jax.random.PRNGKey(seed))
+    return setup.problem.drawing(once=True)(jax.random.PRNGKey(seed))
 
 
 def run(stage, params, key=KEY):
@@ -488,7 +488,7 @@ def test_smoke_lowers_the_loss_of_every_family(name):
     family = solution.family  # as it was trained
     setup = make_setup(family, protocol)
     # What training started from: the trainer draws it from the seed's key.
-    params = quick(setup.problem.init)(jax.random.fold_in(jax.random.PRNGKey(0), 0))
+    params = setup.problem.drawing(once=True)(jax.random.fold_in(jax.random.PRNGKey(0), 0))
     batch = fixed(family, setup.held_out, jnp.float32)
     loss = quick(lambda p: objective(setup, batch)(p)[0])
     assert loss(solution.params) < 0.9 * loss(params)

@@ -121,7 +121,7 @@ def test_a_few_steps_lower_the_loss(name, family, tmp_path, monkeypatch):
     with jax.enable_x64(protocol.dtype == "float64"):
         setup, phase = make_setup(protocol.view(family), protocol), protocol.phases[0]
         stage = phase.build(setup)
-        params = jax.jit(setup.problem.init)(jax.random.PRNGKey(1))
+        params = setup.problem.drawing()(jax.random.PRNGKey(1))
         state = stage.init(params, jax.random.PRNGKey(2))
         loss = jax.jit(measure(setup, phase, state))
         before, info = float(loss(state.params)), Info()

@@ -411,7 +411,7 @@ def test_adam_lowers_the_unweighted_loss(weighting):
     problem = Problem(family, NETWORK, jnp.float32)
     setup = Setup(problem, weighting, sampling(weighting), SMALL, SMALL)
     stage = Adam(steps=40, rate=1e-2, final_rate=1e-3, block=20).build(setup)
-    state = stage.init(jax.jit(problem.init)(KEY), KEY)
+    state = stage.init(problem.drawing()(KEY), KEY)
     loss = unweighted(problem, gauss(family, jnp.float32, interior=64, face=16))
     before = float(loss(state.params))
     while stage.stopped(state, {}) is None:
@@ -425,7 +425,7 @@ def test_a_deterministic_optimiser_sees_the_unweighted_loss(weighting):
     """It keeps the state that `init` made, and that state weighs everything by one."""
     problem = Problem(Ring(), NETWORK, jnp.float32)
     batch = gauss(Ring(), jnp.float32)
-    params = jax.jit(problem.init)(KEY)
+    params = problem.drawing()(KEY)
     value, _ = jax.jit(objective(Setup(problem, weighting, None, SMALL, SMALL), batch))(params)
     np.testing.assert_allclose(value, unweighted(problem, batch)(params), rtol=1e-5)
 

@@ -26,6 +26,7 @@ from jaxtyping import Array
 from lcpinn.compilation import for_once
 from lcpinn.domain import Face, Part, Region, bind
 from lcpinn.errors import LcpinnError
+from lcpinn.interpreted import Seldom
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
 from lcpinn.precision import double
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
@@ -568,7 +569,7 @@ class Family(metaclass=_Built):
                 at = partial(_residual_at, term, orders)
                 four = np.stack([a + b, a, b, np.zeros_like(a)])
                 tried = np.concatenate([size * four for size in MAGNITUDES])
-                values = np.asarray(for_once(at)(tried, point, lam))
+                values = np.asarray(_seldom(at)(tried, point, lam))
                 values = values.reshape(len(MAGNITUDES), 4, -1)
                 whole, first, other, none = np.moveaxis(values, 1, 0)
                 with np.errstate(invalid="ignore"):  # not finite, as the logarithm of -1, is not so
@@ -613,8 +614,8 @@ class Family(metaclass=_Built):
             series = self.impose(coefficients, point, lam, orders)
             return term.residual(series, orders, point, lam, normal=normal)
 
-        # One small program for all faces: traced piece by piece this would take seconds.
-        run = for_once(jax.vmap(residual))
+        # Traced once for all faces: piece by piece this would take seconds.
+        run = _seldom(jax.vmap(residual))
         for face in term.faces:
             places = self.domain.sobol(8, face=face, parameters=parameters)
             normals = self.domain.normals(places, parameters, (face,))
@@ -628,6 +629,10 @@ def _residual_at(term: Term, orders: Orders, series: Array, point: Array, lam: A
     """A term at one point, for several series (n, len(orders), outputs)."""
     normal = jnp.full_like(point, len(point) ** -0.5)  # any will do
     return jax.vmap(lambda s: term.residual(s, orders, point, lam, normal=normal))(series)
+
+
+def _seldom(function: Callable[..., Any]) -> Seldom:
+    return Seldom(function, for_once(function))
 
 
 def place_label(place: Face | Part) -> str:

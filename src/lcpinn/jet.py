@@ -311,7 +311,7 @@ def partial(function: Callable[[Array], Array], index: MultiIndex) -> Callable[[
 
 def _along(function: Callable[[Array], Array], axis: int) -> Callable[[Array], Array]:
     def derivative(point: Array) -> Array:
-        direction = jnp.zeros_like(point).at[axis].set(1)
+        direction = np.eye(len(point), dtype=point.dtype)[axis]
         return jax.jvp(function, (point,), (direction,))[1]
 
     return derivative

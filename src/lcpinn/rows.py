@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 import jax
@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.affine import is_affine
 from lcpinn.chunks import map_chunks, num_points, rows_at_once
+from lcpinn.compilation import compiler_options
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.jet import Orders, Series, affine, expand
@@ -52,9 +53,24 @@ class Problem:
     # The network in the family's coordinates.
 
     def init(self, key: Array) -> Params:
-        dims = {role: v.shape[-1] for role, v in self.conditions(*self._one_lambda()).items()}
-        num = self._num_features()
-        return self.network.init(key, num, len(self.family.outputs), dims, self.dtype)
+        num, dims = self._sizes()
+        return self.network.init(key, num, len(self.family.outputs), dict(dims), self.dtype)
+
+    def drawing(self, *, once: bool = False) -> Callable[[Array], Params]:
+        """`init`, compiled: one program for all problems with an equal network.
+
+        What is drawn `once` need not be optimised.
+        """
+        num, dims = self._sizes()
+        try:
+            return _drawing(self.network, num, len(self.family.outputs), dims, self.dtype, once)
+        except TypeError:  # a network of a user's own need not be hashable
+            return jax.jit(self.init)
+
+    def _sizes(self) -> tuple[int, tuple[tuple[str, int], ...]]:
+        """How many features the network sees, and how many numbers of each role of lambda."""
+        seen = jax.eval_shape(lambda: self.conditions(*self._one_lambda()))
+        return self._num_features(), tuple((role, v.shape[-1]) for role, v in seen.items())
 
     def conditions(self, parameters: Array, weights: Array) -> Lambda:
         """Lambda as the network sees it: each role that is there, normalised to [-1, 1]."""
@@ -388,6 +404,16 @@ def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Arra
 
 
 # -- Rows under a weighting, and their Jacobian --------------------------------------------------
+
+
+@lru_cache(256)
+def _drawing(
+    network: Network, num: int, outputs: int, dims: tuple[tuple[str, int], ...], dtype: DTypeLike,
+    once: bool,
+) -> Callable[[Array], Params]:  # fmt: skip
+    options = compiler_options(once=True) if once else None
+    draw = lambda key: network.init(key, num, outputs, dict(dims), dtype)
+    return jax.jit(draw, compiler_options=options)
 
 
 def weighted_rows(

@@ -168,7 +168,7 @@ def _finished(
     with arithmetic(protocol.dtype):
         if directory.path is None:
             problem = make_setup(family, protocol).problem
-            like = jax.jit(problem.init)(jax.random.PRNGKey(0))
+            like = problem.drawing()(jax.random.PRNGKey(0))
             return Solution(family, protocol, agreed_arrays(like), run)
         solution = load(directory.path, family)
         agreed_arrays(solution.params)
@@ -207,14 +207,19 @@ class _Training:
         self.setup, self.protocol = make_setup(family, protocol, mesh), protocol
         self.directory, self.shown = directory, shown
         self.key = on_every_device(jax.random.PRNGKey(seed), mesh)
-        first, quickly = jax.random.fold_in(self.key, 0), compiler_options(once=True)
-        init = self.setup.jit(self.setup.problem.init, compiler_options=quickly)
-        self.params: Params = init(first)
+        self.params: Params = self._drawn(jax.random.fold_in(self.key, 0))
         self.phase, self.stopped, self.seconds = 0, [], {"compile": 0.0, "train": 0.0}
         self.facts: dict[str, Any] = {}
         self.position = Position()
         self.learnt: Any = None  # by the weighting of the phase before
         self.before = 0.0  # seconds spent before the checkpoint that this run goes on from
+
+    def _drawn(self, key: Any) -> Params:
+        """The parameters to start from."""
+        problem = self.setup.problem
+        if self.setup.mesh is None:
+            return problem.drawing(once=True)(key)
+        return self.setup.jit(problem.init, compiler_options=compiler_options(once=True))(key)
 
     def run(self) -> _Training:
         with _first_of_all():

@@ -81,7 +81,7 @@ class Restarts(Phase):
 
     def build(self, setup: Setup) -> Stage:
         inner = self.phase.build(setup)
-        draws = [jax.jit(problem.init) for problem in self._problems(setup.problem)]
+        draws = [problem.drawing() for problem in self._problems(setup.problem)]
         watch = None if self.tolerance is None else Watch(setup.problem, self.tolerance)
         judge = worst_case(setup.problem) if watch is None else watch.estimate
         if judge is not None and setup.mesh is not None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float
 
 from lcpinn.checks import checked_range, unique
 from lcpinn.errors import LcpinnError
-from lcpinn.precision import ROUNDING, floating, host_or_device
+from lcpinn.precision import ROUNDING, host_or_device
 from lcpinn.prior.base import Prior
 from lcpinn.quadrature import Points, tensor, tensor_rule, unit_gauss, unit_grid
 
@@ -94,14 +94,14 @@ class Coefficients(Prior):
 
         (v - low) / (high - low), or log(v / low) / log(high / low); of a held value, the centre.
         """
-        v = floating(values)
-        low, high, log = self._bounds(jnp, v.dtype)
+        v, xp = host_or_device(values)
+        low, high, log = self._bounds(xp, v.dtype)
         # where() evaluates both branches; keep the unused logarithm finite, or gradients are NaN.
-        ratio = jnp.where(log, v / jnp.where(log, low, 1), 1)
-        width = jnp.log(jnp.where(log, high / jnp.where(log, low, 1), math.e))
+        ratio = xp.where(log, v / xp.where(log, low, 1), 1)
+        width = xp.log(xp.where(log, high / xp.where(log, low, 1), math.e))
         held = low == high
-        linear = jnp.where(held, 0.5, (v - low) / jnp.where(held, 1, high - low))
-        return jnp.where(log, jnp.log(ratio) / width, linear)
+        linear = xp.where(held, 0.5, (v - low) / xp.where(held, 1, high - low))
+        return xp.where(log, xp.log(ratio) / width, linear).astype(v.dtype)
 
     def from_unit(self, unit: ArrayLike) -> Float[Array | np.ndarray, "*batch dim"]:
         """The inverse of to_unit: low (1 - s) + high s, or low^(1 - s) high^s."""

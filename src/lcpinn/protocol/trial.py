@@ -120,7 +120,7 @@ def _residual_of_scale(family: Family, network: MLP) -> Iterator[Callable[[float
             [_points(family, lam, seed) for seed in (1, 77)]
             for lam in spread_settings(family.parameters, SETTINGS)
         ]
-        params = jax.jit(problem.init)(jax.random.PRNGKey(0))
+        params = problem.drawing()(jax.random.PRNGKey(0))
 
         def residual(scale: float) -> float:
             drawn = _with_scale(params, scale / units.frequency_scale)

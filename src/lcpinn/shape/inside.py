@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lcpinn.errors import LcpinnError
+from lcpinn.interpreted import Seldom
 from lcpinn.quadrature import unit_sobol
 from lcpinn.shape.base import Extent, Invalid, Shape, Surface
 from lcpinn.shape.box import Box
@@ -76,10 +77,11 @@ class Inside(Shape):
     def slope(self, at: Named, xp: ModuleType) -> tuple[Any, dict[str, Any]]:
         """The function and its derivative by each coordinate."""
         used = {name: at[name] for name in {*self.arguments, *self.names}}
-        value, slope = _slope(self.function, self.arguments, self.names)(used)
-        if xp is np:
-            return np.asarray(value), {name: np.asarray(part) for name, part in slope.items()}
-        return value, slope
+        run = _slope(self.function, self.arguments, self.names)
+        if xp is not np:
+            return run.program(used)
+        value, slope = run(used)
+        return np.asarray(value), {name: np.asarray(part) for name, part in slope.items()}
 
     def extent(self, at: Named, xp: ModuleType) -> Extent:
         return self.box.extent(at, xp)
@@ -107,7 +109,7 @@ class Inside(Shape):
 @lru_cache(maxsize=64)
 def _slope(
     function: Callable[..., Any], arguments: tuple[str, ...], names: tuple[str, ...]
-) -> Callable[[Mapping[str, Any]], tuple[Array, dict[str, Array]]]:
+) -> Seldom:
     """The function and its slope, compiled once: pointwise, on arrays that broadcast."""
 
     def total(place: dict[str, Array], rest: dict[str, Array]) -> tuple[Array, Array]:
@@ -115,7 +117,6 @@ def _slope(
         value = jnp.asarray(function(*(both[name] for name in arguments)))
         return jnp.sum(value), value
 
-    @jax.jit
     def run(at: Mapping[str, Any]) -> tuple[Array, dict[str, Array]]:
         shape = jnp.broadcast_shapes(*(jnp.shape(value) for value in at.values()))
         at = {name: jnp.broadcast_to(value, shape) for name, value in at.items()}
@@ -125,7 +126,7 @@ def _slope(
         slope, value = jax.grad(total, has_aux=True)(place, rest)
         return jnp.broadcast_to(value, shape), slope
 
-    return run
+    return Seldom(run, jax.jit(run))
 
 
 @final

@@ -24,7 +24,6 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import jax.numpy as jnp
 import numpy as np
 import scipy
 
@@ -569,7 +568,7 @@ def _settings(family: Family) -> list[np.ndarray]:
     unit = [0.1376, 0.5387, 0.8231][: SETTINGS.get(family.domain.dim, 2)]
     shifts = 0.0713 * np.arange(family.parameters.unit_dim)
     return [
-        np.asarray(family.parameters.from_unit(jnp.asarray((u + shifts) % 1.0)))
+        np.asarray(family.parameters.from_unit((u + shifts) % 1.0))
         for u in unit
     ]  # fmt: skip
 

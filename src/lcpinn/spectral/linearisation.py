@@ -15,6 +15,7 @@ from jaxtyping import Array
 from lcpinn.compilation import compiler_options
 from lcpinn.domain import Box, Face
 from lcpinn.family import Family
+from lcpinn.interpreted import Seldom
 from lcpinn.jet import Orders, expand
 from lcpinn.machine import host_device
 from lcpinn.precision import double
@@ -45,9 +46,8 @@ class LinearisedTerms:
         self.terms = [*written, *imposed_conditions(family)]
         self._host = host_device()
         options = compiler_options(host=self._host is not None)
-        self._slopes = jax.jit(
-            self._residual_and_slopes, static_argnums=(0, 1), compiler_options=options
-        )
+        self._compiled = partial(jax.jit, compiler_options=options)
+        self._slopes: dict[tuple[Term, Orders], Seldom] = {}
         self._components: dict[Term, int] = {}
 
     @property
@@ -140,15 +140,22 @@ class LinearisedTerms:
 
         return numbers
 
-    def _residual_and_slopes(
-        self, term: Term, orders: Orders, series: Array, points: Array, normals: Array,
-        parameters: Array,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        def at(s: Array, p: Array, n: Array) -> Array:
-            return term.residual(s, orders, p, parameters, normal=n)
+    def slopes_of(self, term: Term, orders: Orders) -> Seldom:
+        """Of series, points, normals and parameters; compiled once it is clear that it pays."""
+        if (term, orders) not in self._slopes:
+            function = partial(_residual_and_slopes, term, orders)
+            self._slopes[term, orders] = Seldom(function, self._compiled(function))
+        return self._slopes[term, orders]
 
-        both = lambda s, p, n: (at(s, p, n), jax.jacfwd(at)(s, p, n))
-        return jax.vmap(both, (1, 0, 0))(series, points, normals)
+
+def _residual_and_slopes(
+    term: Term, orders: Orders, series: Array, points: Array, normals: Array, parameters: Array
+) -> tuple[Array, Array]:
+    def at(s: Array, p: Array, n: Array) -> Array:
+        return term.residual(s, orders, p, parameters, normal=n)
+
+    both = lambda s, p, n: (at(s, p, n), jax.jacfwd(at)(s, p, n))
+    return jax.vmap(both, (1, 0, 0))(series, points, normals)
 
 
 def linearised(family: Family) -> LinearisedTerms:
@@ -224,12 +231,13 @@ class Linearisation:
         flat = np.moveaxis(series, 1, 0).reshape(num, -1)
         every = np.concatenate([flat, points, normals], axis=1)
         residuals, slopes, split = [], [], flat.shape[1]
+        run = self.terms.slopes_of(term, orders)
         with double(), jax.default_device(self.terms._host):
             for piece, count in pieces(every, CHUNK):
                 shape = (len(piece), len(orders), series.shape[2])
                 s = np.moveaxis(piece[:, :split].reshape(shape), 0, 1)
                 place, normal = piece[:, split : split + dim], piece[:, split + dim :]
-                r, d = self.terms._slopes(term, orders, s, place, normal, self.parameters)
+                r, d = run(s, place, normal, self.parameters)
                 residuals.append(np.asarray(r)[:count])
                 slopes.append(np.asarray(d)[:count])
         return np.concatenate(residuals), np.concatenate(slopes)

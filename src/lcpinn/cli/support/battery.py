@@ -10,7 +10,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from lcpinn.domain import Box, Face
 from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.family import Family
+from lcpinn.interpreted import Seldom
 from lcpinn.jet import expand
 from lcpinn.locate import in_users_file, one_line
 from lcpinn.network import MLP, FiLM
@@ -152,7 +153,7 @@ class _Bench:
             if where in self.corners else points
             for where, points in self.inside.items()
         }  # fmt: skip
-        run = jax.jit(self.probe, compiler_options=_QUICK)
+        run = Seldom(self.probe, jax.jit(self.probe, compiler_options=_QUICK))
         return self._split(jax.device_get(run(self.params, places)))
 
     def _split(self, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -304,11 +305,15 @@ def _gradient(bench: _Bench) -> str:
         return jnp.sum(jnp.stack([jnp.sum(leaf**2) for leaf in leaves]))
 
     # All of them at once, and one by one only where it remains to be said which it is.
-    run = jax.jit(size, static_argnums=2, compiler_options=_QUICK)
+    def of(*names: str) -> float:
+        some = partial(size, names=names)
+        run = Seldom(some, jax.jit(some, compiler_options=_QUICK))
+        return float(run(bench.params, bench.inside))
+
     names = tuple(bench.family.terms)
-    if not np.isfinite(run(bench.params, bench.inside, names)):
+    if not np.isfinite(of(*names)):
         for name in names:
-            if not np.isfinite(run(bench.params, bench.inside, (name,))):
+            if not np.isfinite(of(name)):
                 raise _Wrong(f"the gradient of the term {name!r} is NaN or infinite")
     return "finite by the network's parameters, in every term"
 
@@ -389,7 +394,7 @@ def _leftovers(
     def by_setting(values: np.ndarray) -> np.ndarray:
         return values.reshape(len(settings), -1, *values.shape[1:])
 
-    run = jax.jit(every, compiler_options=_QUICK)
+    run = Seldom(every, jax.jit(every, compiler_options=_QUICK))
     for residual, *rest in jax.device_get(run(places, inside, parameters)):
         zero, slope, *series = map(by_setting, rest)
         largest = np.max([np.abs(u).max(1) for u in series], axis=0)
