@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lcpinn.family import Data as Data
     from lcpinn.family import Evaluation as Evaluation
     from lcpinn.family import Family as Family
+    from lcpinn.grading import graded as graded
     from lcpinn.inverse import Fit as Fit
     from lcpinn.prior import Cube as Cube
     from lcpinn.prior import LogCube as LogCube
