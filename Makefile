@@ -1,8 +1,6 @@
 PYTHON ?= python3
-# A worker for every core has no second thread of BLAS, which would wait for one by spinning; one
-# worker more has a core where others wait for a process that they have started.
-WORKERS = $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -ge 4 ] && echo 4 || echo $$((n + 1)))
-PYTEST = $(BYTECODE) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# There is a worker for every core: a second thread of BLAS would wait for one by spinning.
+PYTEST = $(BYTECODE) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Where Python is told to keep no bytecode, as in many containers, each of the processes that tests
 # start would spend seconds on compiling JAX and the rest anew.
 ifdef PYTHONDONTWRITEBYTECODE
