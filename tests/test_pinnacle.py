@@ -12,7 +12,8 @@ from PIL import Image
 
 import lcpinn as lc
 from benchmarks.pinnacle import __main__, medium, metric, pictures, table, training
-from benchmarks.pinnacle.flow import ALONG, ROUND, corner_flow
+from benchmarks.pinnacle.flow import ALONG, ROUND, BackwardStep, corner_flow
+from benchmarks.pinnacle.heat import heated_by_rim
 from benchmarks.pinnacle.problem import Problem, Row
 from benchmarks.pinnacle.published import HERE, columns, heat_conductivity_signs, load
 from benchmarks.pinnacle.reference import cut_cells, evolution, finite_volume, holes, step
@@ -247,6 +248,32 @@ def test_flows_at_the_corner_are_those_of_stokes_and_stand_still_at_its_sides(po
             np.testing.assert_allclose(flow(jnp.array(side))[:2], 0, atol=1e-12)
 
 
+def test_a_rim_alone_leaves_its_curvature_and_meets_its_condition():
+    """u_t - Δu = -u/(4r²) outside of a rim, and u_n = h (T - u) on it, at early and late times."""
+    h, radius, temperature = 1.3, 0.4, 5.0
+    u = lambda t, x, y: heated_by_rim(t, x, y, h, 1.0, 2.0, radius, temperature)
+    with jax.enable_x64(True):
+        for t, away in ((1e-4, 0.41), (0.1, 0.6), (3.0, 1.7)):
+            at = (t, 1.0 + 0.6 * away, 2.0 + 0.8 * away)
+            second = [jax.grad(jax.grad(u, i), i)(*at) for i in (1, 2)]
+            equation = float(jax.grad(u)(*at) - sum(second))
+            assert u(*at) > 1e-6
+            assert equation == pytest.approx(float(-u(*at)) / (4 * away**2), rel=1e-6)
+            rim = (t, 1.0 + radius, 2.0)
+            flux = float(-jax.grad(u, 1)(*rim))
+            assert flux == pytest.approx(h * (temperature - float(u(*rim))), rel=1e-9)
+
+
+def test_rows_of_the_step_stay_in_the_channel_and_lie_in_its_layers():
+    family, lam = BackwardStep(), np.array([0.01])
+    points = np.asarray(family.domain.sobol(8192, 0, parameters=np.tile(lam, (8192, 1))))
+    moved = np.asarray(jax.vmap(lambda p: family.call("collocate", p, lam))(points))
+    assert family.domain.covers(moved, lam).all()
+    layers = lambda at: (np.mean(4 - at[:, 0] < 0.02), np.mean(np.hypot(*(at - [2, 1]).T) < 0.1))
+    for denser, even in zip(layers(moved), layers(points), strict=True):
+        assert denser > 3 * even
+
+
 def test_the_smoothed_distance_has_the_sign_of_the_medium():
     signs = heat_conductivity_signs()
     values, cells = medium.signed_distance(signs), np.arange(2, 256, 8)
@@ -387,6 +414,16 @@ def test_networks_that_were_only_trained_are_measured_afterwards(tmp_path, monke
     monkeypatch.setattr(__main__, "measure_model", lambda name, entry, _: entry_of(name))
     __main__.main([*options, "--measure"])
     assert "Poisson 2d-C" in table.render([json.loads(out.read_text())])
+
+
+def test_a_tolerance_may_be_a_share_of_what_was_published(capsys):
+    share = __main__._share_or_number
+    assert __main__._tolerance(share("best/100"), "wave-1d") == pytest.approx(9.79e-4)
+    assert __main__._tolerance(share("1e-6"), "wave-1d") == 1e-6
+    for refused in ("best/0", "-1", "worst/2"):
+        with pytest.raises(SystemExit):
+            __main__.main(["--tolerance", refused])
+        assert "tolerance" in capsys.readouterr().err
 
 
 def test_an_unknown_problem_is_refused(capsys):

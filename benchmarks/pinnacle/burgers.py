@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 import lcpinn as lc
-from lcpinn.families.burgers import FRONT, NEAR
+from lcpinn.families import Burgers
 from lcpinn.reference import cole_hopf
 
 
@@ -21,13 +21,8 @@ class Burgers1d(lc.Family):
     parameters = lc.LogUniform(nu=(0.003, 0.1))
     evaluation = lc.Evaluation({"t": 51, "x": 201}, dense=21)
 
-    def features(self, t, x):
-        wave = jnp.sin(jnp.pi * x)
-        stretched = jnp.arcsinh(wave / FRONT) / jnp.arcsinh(1 / FRONT)
-        return 2 * t - 1, wave, jnp.cos(jnp.pi * x), stretched
-
-    def collocate(self, t, x):
-        return t, jnp.sign(x) * lc.graded(jnp.abs(x), NEAR)
+    # The built-in page has one viscosity, and the same front.
+    features, collocate = Burgers.features, Burgers.collocate
 
     @lc.interior
     def equation(self, u, u_t, u_x, u_xx, nu):

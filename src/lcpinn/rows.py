@@ -403,9 +403,6 @@ def pointwise(term: Term, series: Array, orders: Orders, points: Points) -> Arra
     return over(series, points.coordinates, points.parameters, points.observed, points.normals)
 
 
-# -- Rows under a weighting, and their Jacobian --------------------------------------------------
-
-
 @lru_cache(256)
 def _drawing(
     network: Network, num: int, outputs: int, dims: tuple[tuple[str, int], ...], dtype: DTypeLike,
@@ -414,6 +411,9 @@ def _drawing(
     options = compiler_options(once=True) if once else None
     draw = lambda key: network.init(key, num, outputs, dict(dims), dtype)
     return jax.jit(draw, compiler_options=options)
+
+
+# -- Rows under a weighting, and their Jacobian --------------------------------------------------
 
 
 def weighted_rows(
