@@ -202,6 +202,11 @@ BROKEN = {
         dict(equation=lambda self, u, u_x, k: 0 * u_x, exact=None),
         "the page does not determine u",
     ),
+    "rows moved out": (
+        "inside",
+        dict(collocate=lambda self, x: 2.5 - x),
+        "collocate moves a row to x = ",
+    ),
     "parameter left out": (
         "evaluation",
         dict(evaluation=lc.Evaluation(at={})),

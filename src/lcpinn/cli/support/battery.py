@@ -260,6 +260,15 @@ def _derivatives(bench: _Bench) -> str:
 
 
 def _inside(bench: _Bench) -> str:
+    """Rows lie in the domain, wherever the page moves them to, and are finite there."""
+    family = bench.family
+    if family.collocate is not None and "interior" in bench.inside:
+        points = bench.inside["interior"]
+        move = jax.vmap(lambda place, lam: family.call("collocate", place, lam))
+        moved = np.asarray(move(points.coordinates[:, 0], points.parameters))
+        if len(strays := _outside(family, moved)):
+            place = _words(family.domain.names, strays[0])
+            raise _Wrong(f"collocate moves a row to {place}, outside the domain")
     bench.finite("residuals", "inside", "")
     return "every term is finite at random points and parameters"
 
@@ -452,17 +461,21 @@ def _evaluation(bench: _Bench) -> str:
             verb = "lacks the" if unknown[0] in names else "names no"
             raise _Wrong(f"evaluation.{attribute} {verb} {kind}: {unknown[0]!r}")
     settings, places = grid_values(family), evaluation_points(family)
-    ranges = np.array(list(family.domain.ranges.values()))
-    slack = 1e-6 * (ranges[:, 1] - ranges[:, 0])
-    outside = ~np.all((places >= ranges[:, 0] - slack) & (places <= ranges[:, 1] + slack), axis=1)
-    if outside.any():
-        place = _words(family.domain.names, places[outside][0])
+    if len(strays := _outside(family, places)):
+        place = _words(family.domain.names, strays[0])
         raise _Wrong(f"evaluation.points has {place}, outside the domain")
     strange = ~np.asarray(family.parameters.contains(settings))
     if strange.any():
         setting = _words(family.parameters.names, settings[strange][0])
         raise _Wrong(f"evaluation.at has {setting}, outside the prior")
     return f"{len(places)} points, {len(settings)} settings, inside domain and prior"
+
+
+def _outside(family: Family, places: np.ndarray) -> np.ndarray:
+    """Those of the places that lie outside the domain's ranges, by more than rounding."""
+    low, high = np.array(list(family.domain.ranges.values())).T
+    slack = 1e-6 * (high - low)
+    return places[~np.all((places >= low - slack) & (places <= high + slack), axis=1)]
 
 
 def _one_solution(bench: _Bench) -> str:
