@@ -1,12 +1,14 @@
-"""What a choice of Gauss-Newton is worth: `fast` with one field changed, in the same time.
+"""What a choice is worth: `fast` with one field of Gauss-Newton, or a flag of the page, changed.
 
     python -m benchmarks.choices --choice radius=0.03,0.1 [--families helmholtz-2d,acoustics]
                                  [--seeds 0,1] [--seconds 50] [--out results/choice-radius-cpu.json]
 
 A choice is a field of lcpinn.optimiser.GaussNewton with the values to compare; a field that needs
 another beside it takes both: `acceptance+patience=GainRatio+6,ModelDriven+8`. A rule of acceptance
-has its defaults. Everything else is as in `fast`, and the time, compilation included, is the same.
-Families of the paper and of the zoo.
+has its defaults. `setting_corners=False,True` changes the pages instead: rows at the corners of the
+coefficients' range. Everything else is as in `fast`, and the time, compilation included, is the
+same. Families of the paper and of the zoo, and `even-burgers`, with rows that know of no front. The
+estimate is the largest one that the certificate has found.
 """
 
 from __future__ import annotations
@@ -24,12 +26,22 @@ from benchmarks.stamp import stamp
 from benchmarks.zoo import ZOO
 from lcpinn.evaluation import evaluate, validate
 from lcpinn.families import FAMILIES
+from lcpinn.families.burgers import Burgers
 from lcpinn.files import write_json
 from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, Restarts
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.spec import to_plain
 
-KNOWN = {**FAMILIES, **ZOO}
+
+class EvenBurgers(Burgers):
+    """Burgers' page with neither a stretched coordinate nor denser rows at its front."""
+
+    features = None
+    collocate = None
+
+
+KNOWN = {**FAMILIES, **ZOO, "even-burgers": EvenBurgers}
+FLAGS = ("setting_corners",)  # of a page
 Change = dict[str, Any]
 
 
@@ -54,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "command": shlex.join(["python", "-m", "benchmarks.choices", *options]),
         "trainings": [],
     }
-    print(f"{'family':20}{'seed':>5}  {'changed':42}{'residual':>10}{'mean error':>12}")
+    columns = "family", "seed", "changed", "residual", "estimate", "mean error"
+    print("{:20}{:>5}  {:42}{:>10}{:>10}{:>12}".format(*columns))
     for name in names:
         for seed in seeds:
             for change in changes:
@@ -69,15 +82,21 @@ def parse(choice: str) -> list[Change]:
     """`radius+patience=0.1+6,0.03+8` as the changes {radius: 0.1, patience: 6} and so on."""
     fields_part, _, values_part = choice.partition("=")
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(GaussNewton)}
-    kinds["acceptance"] = _rule
+    kinds |= {"acceptance": _rule} | dict.fromkeys(FLAGS, _flag)
     names = fields_part.split("+")
     for name in names:
-        if kinds.get(name) not in (int, float, str, _rule):
-            sys.exit(f"Gauss-Newton has no field {name!r} with one value")
+        if kinds.get(name) not in (int, float, str, _rule, _flag):
+            sys.exit(f"neither Gauss-Newton nor a page has a field {name!r} with one value")
     values = [value.split("+") for value in values_part.split(",")]
     if any(len(value) != len(names) for value in values) or not values_part:
         sys.exit(f"{choice!r}: as many values as fields, with + between them")
     return [{n: kinds[n](v) for n, v in zip(names, value, strict=True)} for value in values]
+
+
+def _flag(word: str) -> bool:
+    if word not in ("False", "True"):
+        sys.exit(f"{word!r} is neither False nor True")
+    return word == "True"
 
 
 def _rule(name: str) -> Acceptance:
@@ -90,17 +109,20 @@ def _rule(name: str) -> Acceptance:
 
 def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any]:
     family = KNOWN[name]()
+    vars(family).update({flag: value for flag, value in change.items() if flag in FLAGS})
     protocol = lc.protocol.fast(family, seconds=seconds)
     (restarts,) = protocol.phases
     assert isinstance(restarts, Restarts)
     assert isinstance(restarts.phase, GaussNewton)
-    phase = replace(restarts, phase=replace(restarts.phase, **change))
+    of_phase = {field: value for field, value in change.items() if field not in FLAGS}
+    phase = replace(restarts, phase=replace(restarts.phase, **of_phase))
     solution = lc.train(family, replace(protocol, phases=(phase,)), seed=seed, progress=False)
     return {
         "family": name,
         "seed": seed,
         "changed": to_plain(change),
         "validation": validate(solution),
+        "verdict": solution.verdict.to_json(),
         "error": evaluate(solution),
         "stopped": solution.run["training"]["stopped"],
     }
@@ -109,7 +131,9 @@ def train(name: str, seed: int, change: Change, seconds: float) -> dict[str, Any
 def _line(run: dict[str, Any]) -> str:
     word = lambda value: value["type"] if isinstance(value, dict) else value
     changed = ", ".join(f"{name} {word(value)}" for name, value in run["changed"].items())
-    numbers = f"{run['validation']['residual']:10.1e}{run['error']['mean']:12.1e}"
+    estimate = run["verdict"]["error"]
+    estimate = f"{'–':>10}" if estimate is None else f"{estimate:10.1e}"
+    numbers = f"{run['validation']['residual']:10.1e}{estimate}{run['error']['mean']:12.1e}"
     return f"{run['family']:20}{run['seed']:5}  {changed:42}" + numbers
 
 

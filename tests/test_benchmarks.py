@@ -345,14 +345,16 @@ def test_a_wider_network_is_the_same_function_and_its_new_units_can_be_noticed()
 @pytest.mark.slow
 def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     """Every value is trained alike, and every run is kept as soon as it is done."""
-    out, asked = tmp_path / "new" / "choice.json", []
+    out, asked, corners = tmp_path / "new" / "choice.json", [], []
 
     def train(family, protocol, *, seed, progress):
         how = protocol.phases[0].phase
         asked.append((seed, how.acceptance, how.patience, how.seconds))
         if asked[1:]:
             assert len(json.loads(out.read_text())["trainings"]) == len(asked) - 1
-        return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}})
+        corners.append(family.setting_corners)
+        verdict = SimpleNamespace(to_json=lambda: {"error": None})
+        return SimpleNamespace(run={"training": {"stopped": ["the time is up"]}}, verdict=verdict)
 
     monkeypatch.setattr(choices.lc, "train", train)
     monkeypatch.setattr(choices, "validate", lambda solution: {"residual": 1e-3})
@@ -363,14 +365,18 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     assert asked == [(3, GainRatio(), 6, 7.0), (3, ModelDriven(), 9, 7.0)]
     assert {"stamp", "command", "trainings"} <= set(json.loads(out.read_text()))
     assert "acceptance ModelDriven, patience 9" in capsys.readouterr().out
+    asked.clear()
+    choices.main(["--choice", "setting_corners=False,True", *options, "--out", str(out)])
+    assert corners == [False, False, False, True]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--choice", "radius=0", "--families", "soup"], "no family 'soup' here; there are helm"),
-        (["--choice", "soup=0"], "Gauss-Newton has no field 'soup'"),
-        (["--choice", "sampling=0"], "Gauss-Newton has no field 'sampling' with one value"),
+        (["--choice", "soup=0"], "neither Gauss-Newton nor a page has a field 'soup'"),
+        (["--choice", "sampling=0"], "has a field 'sampling' with one value"),
+        (["--choice", "setting_corners=1"], "'1' is neither False nor True"),
         (["--choice", "acceptance=soup"], "no acceptance 'soup'; there are GainRatio"),
         (["--choice", "radius+patience=0"], "as many values as fields"),
         (["--choice", "radius"], "as many values as fields"),

@@ -185,6 +185,34 @@ def test_rows_of_a_regression_lie_denser_at_the_ends_of_coordinates():
         assert near(np.asarray(even["interior"].coordinates)[:, 0, 0], 2.0) < 0.05
 
 
+class Plate(Tube):
+    """One coefficient, with rows at the ends of its range, also among those of the sides."""
+
+    parameters = lc.Uniform(a=(1.0, 3.0))
+    setting_corners = True
+
+    @lc.interior
+    def equation(self, u_xx, u_ss, a):
+        return a * u_xx + u_ss - 1.0
+
+    @lc.on(x=(0.0, 2.0))
+    def sides(self, u):
+        return u
+
+
+def test_a_page_may_ask_for_rows_at_the_ends_of_its_coefficient():
+    with jax.enable_x64(True):
+        batch = fixed(Plate(), Sampling(700, 70, 1, "collocation"), np.float64)
+        drawn = scatter(Plate(), 700, jax.random.PRNGKey(0), np.float64)
+    assert len(batch) == 2
+    for points in (*batch.values(), drawn):
+        a = np.asarray(points.parameters)[:, 0]
+        assert np.mean(a == 1.0) == pytest.approx(1 / 14, abs=0.02)
+        assert np.mean(a == 3.0) == pytest.approx(1 / 14, abs=0.02)
+    inside = np.asarray(batch["interior"].parameters)[:, 0]
+    assert np.unique(inside).size > 0.8 * inside.size  # the others are where they were
+
+
 def test_corners_of_the_coefficients_are_all_there_as_often():
     with jax.enable_x64(True):
         taught = compared(Tube(), corners=True)

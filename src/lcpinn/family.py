@@ -126,7 +126,8 @@ class Family(metaclass=_Built):
     loss weights to condition on), `exact` or `reference`, `data`, `evaluation`, and what helps a
     network with this equation in particular: `features` (what it sees of the coordinates), `ansatz`
     (conditions imposed exactly), `collocate` (where in the box the interior rows should lie) and
-    `scale` (what interior rows are multiplied by). See docs/design.md for each.
+    `scale` (what interior rows are multiplied by). With `setting_corners` one of seven rows lies at
+    a corner of the coefficients' range. See docs/design.md for each.
     """
 
     # No annotation of `domain` would hold for both: a page assigns a Shape to the class; _build,

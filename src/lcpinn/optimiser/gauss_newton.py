@@ -45,6 +45,7 @@ NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resamplin
 # A round explores again within a smaller trust region when its descent is slow: what it is smaller
 # by, where that ends, and how many descents there must be time for.
 SMALLER, SMALLEST_RADIUS, AGAIN = 1 / 3, 0.03, 3
+AT_ONCE = 4  # candidates for each resampled row whose residuals are computed together
 LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
@@ -93,10 +94,11 @@ class GaussNewton(Phase):
     by stagnation, when `patience` steps together lower the loss by less than the share `tolerance`,
     or by overfitting, when the loss on held-out rows exceeds that on its own by the factor
     `overfit`. The next round resamples a share `resample` of the interior rows, points and lambda
-    alike, where the residual is large (RAD, Wu et al. 2023). It is over when a round stagnates and
-    other rows would not help: its own are not overfitted, or the round before stagnated as low. The
-    parameters with the lowest loss on held-out rows are the result. A loss of ROUNDING times the
-    first one is the end, too: nothing is left of the residual but rounding.
+    alike, where the residual is large (RAD, Wu et al. 2023), from `candidates` times as many
+    points: few candidates miss a thin layer. It is over when a round stagnates and other rows would
+    not help: its own are not overfitted, or the round before stagnated as low. The parameters with
+    the lowest loss on held-out rows are the result. A loss of ROUNDING times the first one is the
+    end, too: nothing is left of the residual but rounding.
 
     No step is longer than the trust-region `radius` times the norm of the parameters: a long one
     that lowers the loss can still throw a network where its units oscillate or saturate, and
@@ -113,6 +115,7 @@ class GaussNewton(Phase):
     steps: int = 400
     rounds: int = 20
     resample: float = 0.5
+    candidates: int = 32
     overfit: float = 2.0
     solver: str = "auto"
     dampings: int = 9
@@ -136,8 +139,9 @@ class GaussNewton(Phase):
         rows = DescentRows(self.sampling, self.descent_rows, setup, batch)
         known = KnownSeries(problem, setup.mesh)
         measure, options = setup.jit(partial(_measure, self, setup)), compiler_options()
-        candidates = setup.jit(partial(_candidates, self, setup), compiler_options=options)
-        resampled = setup.jit(partial(_resampled, self, setup), compiler_options=options)
+        drawn = setup.jit(partial(_drawn, self, setup), compiler_options=options)
+        scores = setup.jit(partial(_scores, setup), compiler_options=options)
+        resampled = setup.jit(partial(_resampled, self), compiler_options=options)
         validated = setup.jit(partial(_validated, setup), compiler_options=options)
         clock = Clock(self.seconds, setup.spent)
 
@@ -196,11 +200,17 @@ class GaussNewton(Phase):
             params = on_every_device(params, setup.mesh)
             return on_every_device(first(params, key, *measured(params)), setup.mesh)
 
+        def candidates(state: GaussNewtonState) -> tuple[Points, Array]:
+            """Points that the next round may take, with the size of their residuals."""
+            parts = [drawn(state, part) for part in range(-(-self.candidates // AT_ONCE))]
+            sizes = [scores(state, known.of({"interior": part})) for part in parts]
+            joined = jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
+            return joined, jnp.concatenate(sizes)
+
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
                 state = state._replace(batch=rows.of(state.batch, descending=False))
-                drawn = known.of({"interior": candidates(state)})
-                state = resampled(state, drawn["interior"])
+                state = resampled(state, *candidates(state))
             remaining = self._steps_remaining(state, clock)
             if remaining < self.acceptance.descent:
                 state = _descending(state)
@@ -446,26 +456,34 @@ def _validated(setup: Setup, state: GaussNewtonState, held_out: Batch) -> GaussN
     return state._replace(best=best, held_out=state.held_out._replace(current=current, best=lowest))
 
 
-def _candidates(self: GaussNewton, setup: Setup, state: GaussNewtonState) -> Points:
-    """Interior points that the next round may take."""
+def _drawn(self: GaussNewton, setup: Setup, state: GaussNewtonState, part: int) -> Points:
+    """Some interior points that the next round may take."""
     total = state.batch["interior"].coordinates.shape[0]
-    num, key = 4 * int(self.resample * total), jax.random.fold_in(state.key, state.round)
+    key = jax.random.fold_in(jax.random.fold_in(state.key, state.round), part)
     problem = setup.problem
-    points = scatter(problem.family, num, jax.random.split(key)[0], problem.dtype)
+    points = scatter(problem.family, AT_ONCE * int(self.resample * total), key, problem.dtype)
     return points._replace(quadrature=jnp.full_like(points.quadrature, 1 / total))
 
 
+def _scores(setup: Setup, state: GaussNewtonState, candidates: Batch) -> Array:
+    """The size of the equilibrated residual at every candidate."""
+    points = candidates["interior"]
+    alone = {"interior": points._replace(quadrature=jnp.ones_like(points.quadrature))}
+    rows = _rows(setup, state.params, alone, state.scales)
+    # One that is not finite is certainly drawn, so that the next step says where it is.
+    rows = jnp.where(jnp.isfinite(rows), rows, jnp.finfo(rows.dtype).max ** 0.25)
+    return jnp.sqrt(jnp.sum(rows.reshape(-1, points.coordinates.shape[0]) ** 2, axis=0))
+
+
 def _resampled(
-    self: GaussNewton, setup: Setup, state: GaussNewtonState, candidates: Points
+    self: GaussNewton, state: GaussNewtonState, candidates: Points, scores: Array
 ) -> GaussNewtonState:
     """Start a round: replace a share of the interior rows where candidates have large residuals."""
     key = jax.random.fold_in(state.key, state.round)
     points = state.batch["interior"]
     total = points.coordinates.shape[0]
     num = int(self.resample * total)
-    scores = _scores(setup, state, candidates)
-    chosen = redraw(jax.random.split(key)[1], candidates.coordinates, scores, num)
-    candidates = candidates._replace(series=None)
+    chosen = redraw(key, candidates.coordinates, scores, num)
     # The oldest rows stay: they are the even cover that keeps every region seen.
     renewed = jax.tree.map(
         lambda old, new: jnp.concatenate([old[: total - num], new[chosen]]), points, candidates
@@ -480,12 +498,3 @@ def _resampled(
         held_out=state.held_out._replace(stagnated=last),
         damping=jnp.clip(state.damping, max=1e-2) * 10,
     )
-
-
-def _scores(setup: Setup, state: GaussNewtonState, candidates: Points) -> Array:
-    """The size of the equilibrated residual at every candidate."""
-    alone = {"interior": candidates._replace(quadrature=jnp.ones_like(candidates.quadrature))}
-    rows = _rows(setup, state.params, alone, state.scales)
-    # One that is not finite is certainly drawn, so that the next step says where it is.
-    rows = jnp.where(jnp.isfinite(rows), rows, jnp.finfo(rows.dtype).max ** 0.25)
-    return jnp.sqrt(jnp.sum(rows.reshape(-1, candidates.coordinates.shape[0]) ** 2, axis=0))
