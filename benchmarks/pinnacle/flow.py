@@ -23,11 +23,8 @@ LAYER = 3.0  # thickness of the layer at the outlet, in units of the viscosity
 class FastLids(LidDrivenCavity):
     """The built-in cavity for a from 2 to 32, with lids that are even in a and not in log a.
 
-    Fast flows have most to learn: estimated errors at a = 32 are half as large with it, and half as
-    large again with rows at that very end.
+    Fast flows have most to learn: estimated errors at a = 32 are half as large with it.
     """
-
-    setting_corners = True
 
     def __init__(self) -> None:
         super().__init__(32.0)
@@ -52,7 +49,6 @@ class BackwardStep(lc.Family):
     block = lc.Box(x=(-1.0, 2.0), y=(1.0, 3.0))
     domain = channel - block
     parameters = lc.LogUniform(nu=(0.01, 0.1))
-    setting_corners = True  # the least viscosity is the benchmark's, and the hardest
     outputs = ("u", "v", "p", "s", "w")
     evaluation = lc.Evaluation({"x": 81, "y": 41}, {"nu": (0.01, 0.03, 0.1)}, dense=3)
 

@@ -63,8 +63,7 @@ PROBLEMS: dict[str, Problem] = {
         FastLids,
         (Row("NS-P", _each("a", 2.0, 4.0, 8.0, 16.0, 32.0), 3.89e-1, 3.63e-1, "LAAF"),),
         accuracy=5e-4,
-        aid="Stokes' flow in the lid's corners is subtracted, and a is the unit of the rest; "
-        "rows at both ends of the range",
+        aid="Stokes' flow in the lid's corners is subtracted, and a is the unit of the rest",
         files=_CAVITY,
     ),
     "wave-1d": Problem(
@@ -146,8 +145,7 @@ PROBLEMS: dict[str, Problem] = {
         changed="flow is normal to the outlet, as in the published reference, since p = 0 alone "
         "leaves it open. That reference suppresses backflow: where it comes back p is -0.024",
         aid="two of Stokes' flows at the corner that points inwards are added, times functions "
-        "that are learnt, a coordinate is stretched at the outlet, and rows are denser at both, "
-        "and at both ends of the range",
+        "that are learnt, a coordinate is stretched at the outlet, and rows are denser at both",
         files=(("ns_0_obstacle", {"nu": 0.01}),),
         outputs=("u", "v", "p"),
     ),

@@ -126,8 +126,8 @@ class Family(metaclass=_Built):
     loss weights to condition on), `exact` or `reference`, `data`, `evaluation`, and what helps a
     network with this equation in particular: `features` (what it sees of the coordinates), `ansatz`
     (conditions imposed exactly), `collocate` (where in the box the interior rows should lie) and
-    `scale` (what interior rows are multiplied by). With `setting_corners` one of seven rows lies at
-    a corner of the coefficients' range. See docs/design.md for each.
+    `scale` (what interior rows are multiplied by). Unless `setting_corners` is set to False, one of
+    seven rows of least squares lies at a corner of the coefficients' range. See docs/design.md.
     """
 
     # No annotation of `domain` would hold for both: a page assigns a Shape to the class; _build,
@@ -138,7 +138,7 @@ class Family(metaclass=_Built):
     data: Data | None = None
     value_targets: Callable[[Any, Any], Array] | None = None  # these four: see `compared_with`
     setting_quantiles: np.ndarray | None = None
-    setting_corners: bool = False
+    setting_corners: bool = True
     dense_at_ends: bool = False
     evaluation: Evaluation = Evaluation()
 

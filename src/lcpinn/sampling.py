@@ -344,7 +344,7 @@ def _joint(
     if family.setting_quantiles is not None:
         table = family.setting_quantiles
         knobs[:, loose] = np.interp(knobs[:, loose], np.linspace(0, 1, len(table)), table)
-    if family.setting_corners:
+    if _has_corners(family):
         knobs[::CORNERS, loose] = _at_corners(knobs[::CORNERS, loose], seed)
     parameters = np.asarray(prior.from_unit(knobs))
     points = domain.place(coordinates, parameters, face, seed)
@@ -366,6 +366,17 @@ def _towards_ends(domain: Box, unit: Any, xp: Any) -> Any:
     before = (1 - AT_ENDS) * places + AT_ENDS * np.linspace(0, 1, PLACES)
     ends = xp.asarray([name not in domain.periodic for name in domain.names])
     return xp.where(ends, xp.interp(unit, xp.asarray(before), xp.asarray(places)), unit)
+
+
+def _has_corners(family: Family) -> bool:
+    """Whether some rows lie at corners of the coefficients' range.
+
+    Not where rows are a tensor of Gauss's nodes: those resolve what a coefficient does by their
+    order, and moving some would leave holes.
+    """
+    num = len(family.parameters.free)
+    tensor = num == 1 and family.weights is None and family.domain.unit_dim(None) == 1
+    return family.setting_corners and num > 0 and not tensor
 
 
 def _at_corners(knobs: np.ndarray, seed: int) -> np.ndarray:
@@ -392,7 +403,7 @@ def scatter(family: Family, num: int, key: Array, dtype: DTypeLike) -> Points:
     parameters, weights = _draw_lambda(family, second, num, dtype)
     if family.setting_quantiles is not None:
         parameters = _moved(family, parameters)
-    if family.setting_corners:
+    if _has_corners(family):
         parameters = _cornered(family, parameters)
     points = family.domain.random(first, num, dtype=dtype, parameters=parameters)
     if family.dense_at_ends and isinstance(family.domain, Box):

@@ -45,7 +45,9 @@ NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resamplin
 # A round explores again within a smaller trust region when its descent is slow: what it is smaller
 # by, where that ends, and how many descents there must be time for.
 SMALLER, SMALLEST_RADIUS, AGAIN = 1 / 3, 0.03, 3
-AT_ONCE = 4  # candidates for each resampled row whose residuals are computed together
+# Candidates for each resampled row whose residuals are computed together, and the ratio of held-out
+# losses to those of rows from which on they are too few: what is large lies between them.
+AT_ONCE, SEVERELY = 4, 10.0
 LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
@@ -94,8 +96,9 @@ class GaussNewton(Phase):
     by stagnation, when `patience` steps together lower the loss by less than the share `tolerance`,
     or by overfitting, when the loss on held-out rows exceeds that on its own by the factor
     `overfit`. The next round resamples a share `resample` of the interior rows, points and lambda
-    alike, where the residual is large (RAD, Wu et al. 2023), from `candidates` times as many
-    points: few candidates miss a thin layer. It is over when a round stagnates and other rows would
+    alike, where the residual is large (RAD, Wu et al. 2023), from AT_ONCE times as many points, or
+    `candidates` times as many where overfitting is severe: few candidates miss a thin layer, and
+    many leave too little of what is not one. It is over when a round stagnates and other rows would
     not help: its own are not overfitted, or the round before stagnated as low. The parameters with
     the lowest loss on held-out rows are the result. A loss of ROUNDING times the first one is the
     end, too: nothing is left of the residual but rounding.
@@ -202,7 +205,8 @@ class GaussNewton(Phase):
 
         def candidates(state: GaussNewtonState) -> tuple[Points, Array]:
             """Points that the next round may take, with the size of their residuals."""
-            parts = [drawn(state, part) for part in range(-(-self.candidates // AT_ONCE))]
+            num = self.candidates if self._overfitted(state, SEVERELY) else AT_ONCE
+            parts = [drawn(state, part) for part in range(-(-num // AT_ONCE))]
             sizes = [scores(state, known.of({"interior": part})) for part in parts]
             joined = jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
             return joined, jnp.concatenate(sizes)
@@ -291,10 +295,10 @@ class GaussNewton(Phase):
         judged = np.isfinite(np.asarray(state.history)[0]) and not bool(state.exploring)
         return self._stagnated(state) or bool(judged and self._overfitted(state))
 
-    def _overfitted(self, state: GaussNewtonState) -> bool:
+    def _overfitted(self, state: GaussNewtonState, factor: float | None = None) -> bool:
         """Whether these rows are fitted better than others, so that others would help."""
-        resampling = "interior" in state.batch
-        return resampling and float(state.held_out.current) > self.overfit * float(state.loss)
+        resampling, factor = "interior" in state.batch, factor or self.overfit
+        return resampling and float(state.held_out.current) > factor * float(state.loss)
 
     def _stagnated(self, state: GaussNewtonState) -> bool:
         """Whether the last steps together gained too little to go on with these rows."""
