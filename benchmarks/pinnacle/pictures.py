@@ -70,14 +70,19 @@ def four_holes(solution: lc.Solution) -> Figure:
 
 def step(solution: lc.Solution) -> Figure:
     """Speed and streamlines over the step, at three viscosities."""
-    figure = Figure(figsize=(9, 2.4), layout="constrained")
+    figure = Figure(figsize=(9, 1.9), layout="constrained")
     along, up = np.linspace(0, 4, 201), np.linspace(0, 2, 101)
     x, y = np.meshgrid(along, up)
-    for axis, nu in zip(figure.subplots(1, 3), (0.1, 0.03, 0.01), strict=True):
+    axes, images = figure.subplots(1, 3), []
+    for axis, nu in zip(axes, (0.1, 0.03, 0.01), strict=True):
         flow = solution(x=x, y=y, nu=nu)
-        axis.pcolormesh(x, y, np.hypot(flow["u"], flow["v"]), shading="nearest")
+        speed = np.hypot(flow["u"], flow["v"])
+        images.append(axis.pcolormesh(x, y, speed, shading="nearest", vmin=0, vmax=1))
         axis.streamplot(along, up, flow["u"], flow["v"], color="w", linewidth=0.5, arrowsize=0.6)
-        axis.set(title=f"ν = {nu:g}", aspect="equal", xticks=[], yticks=[])
+        axis.set_title(f"ν = {nu:g}", fontsize=9)
+        # Arrows would stretch the axes beyond the channel, of each panel otherwise.
+        axis.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 4), ylim=(0, 2))
+    figure.colorbar(images[-1], ax=list(axes), shrink=0.8, label="speed", ticks=[0, 0.5, 1])
     return figure
 
 
