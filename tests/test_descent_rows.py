@@ -65,8 +65,8 @@ def test_rows_join_and_part(setup):
         assert nothing.of(batch, descending=True) is batch
 
 
-def held_out_after(phase: GaussNewton, setup: Setup) -> tuple[float, set[tuple[bool, int]]]:
-    """The lowest held-out loss, and which rows steps that explored and others have seen."""
+def held_out_after(phase: GaussNewton, setup: Setup) -> tuple[float, set[tuple[bool, int]], str]:
+    """The lowest held-out loss, which rows exploring and other steps saw, and what is said."""
     stage = phase.build(setup)
     params = setup.problem.drawing()(jax.random.PRNGKey(3))
     state, seen = stage.init(params, jax.random.PRNGKey(1)), set()
@@ -77,7 +77,7 @@ def held_out_after(phase: GaussNewton, setup: Setup) -> tuple[float, set[tuple[b
             seen.add((True, state.batch["interior"].coordinates.shape[0]))
         if not exploring:
             seen.add((False, state.batch["interior"].coordinates.shape[0]))
-    return float(state.held_out.best), seen
+    return float(state.held_out.best), seen, stage.finish(state)[1]
 
 
 def test_a_descent_on_more_rows_fits_what_lies_between(setup, monkeypatch):
@@ -90,9 +90,11 @@ def test_a_descent_on_more_rows_fits_what_lies_between(setup, monkeypatch):
     monkeypatch.setattr(gauss_newton, "in_background", counted)
     with jax.enable_x64(True):
         alone = replace(EXPLORING, overfit=1e30)
-        few, rows = held_out_after(alone, setup)
+        few, rows, said = held_out_after(alone, setup)
+        assert "more than 100 times that of the rows, which miss something thin" in said
         assert len(compiled) == 1
-        many, more = held_out_after(replace(alone, descent_rows=300), setup)
+        many, more, said = held_out_after(replace(alone, descent_rows=300), setup)
+        assert said == f"held-out loss {many:.2e}"
         assert len(compiled) == 1 + 2
     assert len({num for _, num in rows}) == 1
     exploring = {num for on, num in more if on}

@@ -48,6 +48,7 @@ SMALLER, SMALLEST_RADIUS, AGAIN = 1 / 3, 0.03, 3
 # Candidates for each resampled row whose residuals are computed together, and the ratio of held-out
 # losses to those of rows from which on they are too few: what is large lies between them.
 AT_ONCE, SEVERELY = 4, 10.0
+MISSED = 100.0  # the same ratio at the end, from which on it is said
 LOOKS = 30  # steps after which held-out rows should have been finite once
 
 
@@ -247,7 +248,7 @@ class GaussNewton(Phase):
             return self._stopped(state, clock)
 
         def finish(state: GaussNewtonState) -> tuple[Params, str]:
-            return state.best, f"held-out loss {float(state.held_out.best):.2e}"
+            return state.best, self._conclusion(state)
 
         return Stage(self.steps, init, advance, stopped, finish)
 
@@ -290,6 +291,12 @@ class GaussNewton(Phase):
         if last and self._stagnated(state):
             return Stop(StopReason.STAGNATION, f"stagnated after {step} steps, {rounds} rounds")
         return None
+
+    def _conclusion(self, state: GaussNewtonState) -> str:
+        best = f"held-out loss {float(state.held_out.best):.2e}"
+        if state.at_rounding or not self._overfitted(state, MISSED):
+            return best
+        return f"{best}, more than {MISSED:g} times that of the rows, which miss something thin"
 
     def _round_over(self, state: GaussNewtonState) -> bool:
         judged = np.isfinite(np.asarray(state.history)[0]) and not bool(state.exploring)
