@@ -12,16 +12,17 @@ from hypothesis import settings
 
 _ROOT = Path(__file__).resolve().parent.parent
 MIN_SECONDS = 0.02
-# Files that take ten seconds or more with an empty cache, the longest first, so that workers, which
+# Files that take five seconds or more with an empty cache, the longest first, so that workers, who
 # get a whole file at a time, end together.
 LONGEST = (
-    "protocol", "frame", "browser", "certificate", "fast", "devices", "cli", "zoo", "inverse",
-    "retrain", "benchmarks", "docs", "chaos", "train", "on_shapes", "verdict", "optimiser",
-    "training_on_shapes", "gauss_newton", "frontier", "reference", "check", "solver", "study",
-    "operator_networks", "plot", "cluster", "sweep", "pinnacle", "explorer", "units",
-    "interpolated", "weighting", "interpolant", "readme", "export", "trial", "descent_rows",
-    "windows", "holes", "own_solutions", "rows", "reduced_basis", "shape", "jet", "determinacy",
-    "network", "lid_driven_cavity", "wheel", "theory", "family",
+    "protocol", "certificate", "browser", "frame", "retrain", "inverse", "known_series", "cli",
+    "zoo", "devices", "benchmarks", "fast", "chaos", "docs", "optimiser", "verdict", "gauss_newton",
+    "train", "on_shapes", "training_on_shapes", "frontier", "reference", "study", "solver", "plot",
+    "cluster", "pinnacle", "check", "operator_networks", "sweep", "interpolant", "explorer",
+    "export", "interpolated", "units", "trial", "windows", "weighting", "readme", "rows",
+    "own_solutions", "shape", "jet", "network", "descent_rows", "wheel", "theory", "determinacy",
+    "lid_driven_cavity", "holes", "start", "solution", "reduced_basis", "families", "family",
+    "prior", "bad_input",
 )  # fmt: skip
 
 # References and compiled programs outlive a session, so the second one is much faster.
