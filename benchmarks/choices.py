@@ -32,14 +32,8 @@ from lcpinn.optimiser import GainRatio, GaussNewton, ModelDriven, NonMonotone, R
 from lcpinn.optimiser.acceptance import Acceptance
 from lcpinn.spec import to_plain
 
-
-class EvenBurgers(Burgers):
-    """Burgers' page with neither a stretched coordinate nor denser rows at its front."""
-
-    features = None
-    collocate = None
-
-
+# Burgers' page with neither a stretched coordinate nor denser rows at its front.
+EvenBurgers = type("EvenBurgers", (Burgers,), {"features": None, "collocate": None})
 KNOWN = {**FAMILIES, **ZOO, "even-burgers": EvenBurgers}
 FLAGS = ("setting_corners",)  # of a page
 Change = dict[str, Any]
