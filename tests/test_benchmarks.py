@@ -367,7 +367,7 @@ def test_a_choice_reaches_the_optimiser(tmp_path, capsys, monkeypatch):
     assert "acceptance ModelDriven, patience 9" in capsys.readouterr().out
     asked.clear()
     choices.main(["--choice", "setting_corners=False,True", *options, "--out", str(out)])
-    assert corners == [False, False, False, True]
+    assert corners == [True, True, False, True]  # by default they are there
 
 
 @pytest.mark.parametrize(

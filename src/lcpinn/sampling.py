@@ -372,9 +372,11 @@ def _has_corners(family: Family) -> bool:
     """Whether some rows lie at corners of the coefficients' range.
 
     Not where rows are a tensor of Gauss's nodes: those resolve what a coefficient does by their
-    order, and moving some would leave holes.
+    order, and moving some would leave holes. Nor where settings are spread by a table of places.
     """
     num = len(family.parameters.free)
+    if family.setting_quantiles is not None:
+        return False
     tensor = num == 1 and family.weights is None and family.domain.unit_dim(None) == 1
     return family.setting_corners and num > 0 and not tensor
 
