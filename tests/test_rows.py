@@ -268,17 +268,24 @@ def test_drawn_and_sobol_rows_integrate_them_nearly():
     np.testing.assert_allclose(losses["boundary"], KNOWN["boundary"], rtol=1e-5)
 
 
-def test_collocation_rows_are_spread_jointly_and_denser_at_the_ends_of_lambda():
-    """k = 2 - cos(π s) with uniform s: the mean of k² is 4.5, and of x⁴ k² it is 3.2 · 4.5."""
+@pytest.mark.parametrize(("corners", "share"), [(False, 0.0), (True, 1 / 7)])
+def test_collocation_rows_are_spread_jointly_and_denser_at_the_ends_of_lambda(corners, share):
+    """k = 2 - cos(π s) with uniform s: the mean of k² is 4.5, and of x⁴ k² it is 3.2 · 4.5.
+
+    At the ends, 1 and 3, the mean of k² is 5; the other rows are spread as they were.
+    """
     family = Known()
-    family.setting_corners = False
+    family.setting_corners = corners
     batch = fixed(family, Sampling(4096, 1024, 3, "collocation"), jnp.float64)
     points = batch["interior"]
     assert points.coordinates.shape == (4096, 1, 2)
     x, k = np.asarray(points.coordinates[:, 0, 0]), np.asarray(points.parameters[:, 0])
     # A joint low-discrepancy set: a random pairing would be off by a percent.
     moments = np.array([np.mean(k**2), np.mean(x**4 * k**2)])
-    np.testing.assert_allclose(moments, [4.5, 14.4], rtol=1e-3)
+    mean = (1 - share) * 4.5 + share * 5
+    np.testing.assert_allclose(moments[0], mean, rtol=1e-3)
+    # Which end a row has is drawn, so that one in seven is paired at random.
+    np.testing.assert_allclose(moments[1], 3.2 * mean, rtol=1e-2 if corners else 1e-3)
     face = batch["y=-1 y=1"].coordinates[:, 0, 1]
     assert 0.9 * 512 < (face == -1).sum() == (face == 1).sum() <= 512
 

@@ -328,7 +328,8 @@ def _joint(
     inner = 0 if weights is None else weights.unit_dim
     # Along a rim that closes no place is an end to lie denser at.
     line = free <= 1 and (face is None or isinstance(domain, Box))
-    if sum(loose) == 1 and inner == 0 and line:
+    tensor = sum(loose) == 1 and inner == 0 and line
+    if tensor:
         unit = _tensor_rule(num, free)
     elif sum(loose) == 0 and inner == 0 and line and free == 1:
         unit = unit_gauss(num)[0][:, None]
@@ -336,6 +337,8 @@ def _joint(
         unit = unit_sobol(num, free + sum(loose) + inner, seed)
         if face is None and family.dense_at_ends and isinstance(domain, Box):
             unit[:, :free] = _towards_ends(domain, unit[:, :free], np)
+    if corners := _has_corners(family):
+        unit = _seventh_apart(unit, seed if tensor else None)
     coordinates, varied, rest = np.split(unit, [free, free + sum(loose)], axis=1)
     knobs = np.full((len(unit), prior.dim), 0.5)
     knobs[:, loose] = varied
@@ -344,7 +347,7 @@ def _joint(
     if family.setting_quantiles is not None:
         table = family.setting_quantiles
         knobs[:, loose] = np.interp(knobs[:, loose], np.linspace(0, 1, len(table)), table)
-    if _has_corners(family):
+    if corners:
         knobs[::CORNERS, loose] = _at_corners(knobs[::CORNERS, loose], seed)
     parameters = np.asarray(prior.from_unit(knobs))
     points = domain.place(coordinates, parameters, face, seed)
@@ -379,6 +382,18 @@ def _has_corners(family: Family) -> bool:
         return False
     tensor = num == 1 and family.weights is None and family.domain.unit_dim(None) == 1
     return family.setting_corners and num > 0 and not tensor
+
+
+def _seventh_apart(unit: np.ndarray, shuffled: int | None) -> np.ndarray:
+    """Rows in an order in which those that go to corners, every seventh, are the last of a set.
+
+    What stays of a Sobol sequence is its beginning then, as even as ever; a stride through it takes
+    away more of one end than of the other. Nodes of a tensor are shuffled before, by this seed.
+    """
+    if shuffled is not None:
+        unit = np.random.default_rng(shuffled).permutation(unit)
+    apart = np.arange(len(unit)) % CORNERS == 0
+    return unit[np.argsort(np.argsort(apart, kind="stable"), kind="stable")]
 
 
 def _at_corners(knobs: np.ndarray, seed: int) -> np.ndarray:
