@@ -15,6 +15,7 @@ from toy import Coupled, Oscillator, of_kind
 import lcpinn as lc
 from lcpinn.certificate import Estimate
 from lcpinn.families import FAMILIES
+from lcpinn.known_series import KnownSeries
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import (
     GaussNewton,
@@ -26,6 +27,7 @@ from lcpinn.optimiser import (
     StopReason,
 )
 from lcpinn.optimiser.gauss_newton import HeldOut
+from lcpinn.optimiser.resampling import Resampling
 from lcpinn.optimiser.stage import Info
 from lcpinn.protocol import Protocol, fast
 from lcpinn.sampling import Sampling
@@ -198,6 +200,27 @@ def test_a_round_that_overfits_is_resampled():
         assert not np.isin(after[8:], first).any()
 
 
+@pytest.mark.slow
+def test_what_is_compiled_ahead_gives_the_same_rows(monkeypatch):
+    """As beside an accelerator, where a new round would wait for the compiler."""
+    with jax.enable_x64(True):
+        setup = make_setup(Bar(), small(SMALL))
+        state = stage_of(setup, SMALL)
+        known = KnownSeries(setup.problem, None)
+        at_once = Resampling(setup, known, 0.5)
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+        ahead = Resampling(setup, known, 0.5)
+        monkeypatch.undo()
+        before = ahead.drawn
+        at_once.compile_ahead(state)
+        ahead.compile_ahead(state)
+        assert ahead.drawn is not before
+        assert ahead.ahead is at_once.ahead is False
+        for num in (4, 8):
+            one, other = (each.of(state, num)["interior"] for each in (at_once, ahead))
+            jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
 @pytest.fixture(scope="module")
 def begun():
     """A stage before its first step."""
@@ -218,7 +241,8 @@ def test_a_round_that_stagnates_is_the_last_unless_other_rows_would_help(
     with jax.enable_x64(True):
         stage, state = begun
         going = state._replace(held_out=HeldOut(*map(jnp.asarray, (held_out, held_out, last))))
-        flat = going._replace(loss=jnp.ones(()), history=jnp.ones_like(state.history))
+        level = state.pace._replace(history=jnp.ones_like(state.pace.history))
+        flat = going._replace(loss=jnp.ones(()), pace=level)
         stop = stage.stopped(flat, {})
         assert (stop is not None) == over
         if stop is not None:
@@ -240,7 +264,7 @@ def test_a_training_may_rise_before_it_falls():
             state, info = stage.advance(state)
             seen.append(float(info["loss"]))
             held.append(float(info["validation"]))
-            assert (np.diff(state.history[np.isfinite(state.history)]) <= 0).all()
+            assert (np.diff(state.pace.history[np.isfinite(state.pace.history)]) <= 0).all()
         assert any(later > before for before, later in itertools.pairwise(seen))
         assert float(state.loss) == seen[-1]
         _, note = stage.finish(state)
@@ -264,7 +288,7 @@ def test_a_training_explores_before_it_descends():
             assert stage.stopped(state, info) is None
             assert int(state.round) == 0
         highest = max(seen[2:])
-        assert not np.isfinite(np.asarray(state.history)).any()  # from now on by the loss
+        assert not np.isfinite(np.asarray(state.pace.history)).any()  # from now on by the loss
         for _ in range(15):
             state, info = stage.advance(state)
         assert float(info["loss"]) < 1e-6 * highest
@@ -300,8 +324,8 @@ def test_rounding_is_the_end_of_it():
         state, info = stage.advance(stage.init(params, jax.random.PRNGKey(1)))
         assert not state.at_rounding
         held_out = state.held_out._replace(best=1e-27 * state.initial_loss)
-        flat = jnp.full_like(state.history, 1e-29)
-        done = state._replace(held_out=held_out, history=flat)
+        flat = state.pace._replace(history=jnp.full_like(state.pace.history, 1e-29))
+        done = state._replace(held_out=held_out, pace=flat)
         stop = stage.stopped(done, info)
         assert stop.reason is StopReason.ROUNDING
         assert "nothing but rounding is left" in str(stop)

@@ -10,7 +10,8 @@ variables y = R p the other systems have at most the grid's span as their condit
 gradients solve them together. Three ways to R, as good as their arithmetic allows:
 
   qr         QR (without Q) of [J r; sqrt(m0) I 0]. The condition of J is never squared, so that
-             small singular directions survive: for the last digits.
+             small singular directions survive: for the last digits. While m0 is far above rounding
+             of J'J, in early steps, Cholesky factorisation gives the same at a third of the cost.
   two-level  a Cholesky factorisation corrected by a second one: nearly as accurate, with matrix
              products instead of panels, for accelerators.
   cholesky   of J'J + m0 I: cheapest; what lies below 1e-8 of the largest singular value is lost,
@@ -33,10 +34,15 @@ from jaxtyping import Array, Bool, Float
 from lcpinn.optimiser.linear_model import LinearModel, Whole, gram
 
 SOLVERS = ("qr", "two-level", "cholesky")
-ITERATIONS = 30  # of conjugate gradients
+# Of conjugate gradients, and where they may end: soon where a search judges steps by their loss. A
+# search by the model loss needs them to rounding, since most of the right-hand side is curvature of
+# the last step, and what is to be found is small beside it.
+ITERATIONS, EXACT_ITERATIONS, EXACT = 30, 100, 1e-10
 # An inexact Newton step's forcing term (Dembo, Eisenstat and Steihaug 1982): with a sound factor
 # conjugate gradients end orders of magnitude below it, and one that rounding has spoilt above it.
 FORCING = 1e-2
+# Dampings beside which rounding of J'J does not matter, in units of rounding of its trace.
+LARGE = 1e4
 
 # From rows (k, n) and as many dampings to -(J'J + m I)^-1 J' rows, (k, p).
 Solve = Callable[[Array, Array], Array]
@@ -91,17 +97,18 @@ def candidates(
     num: int,
     solver: str,
     radius: float | Array,
+    exact: bool = False,
 ) -> Candidates:
     """The steps from theta, about which the model holds, for `num` dampings about the given one.
 
     A damping of zero asks for a first value relative to the size of the problem. The trust-region
-    radius is relative to |theta|.
+    radius is relative to |theta|. `exact` asks conjugate gradients to go on to rounding.
     """
     trace = model.squares
     centre = jnp.where(damping > 0, damping, 1e-3 * trace / theta.size)
     centre = jnp.maximum(centre, smallest_damping(trace, solver))
     dampings = damping_grid(centre, num)
-    steps, solve = damped_steps(model, dampings, centre, solver)
+    steps, solve = damped_steps(model, dampings, centre, solver, exact)
     # By the first-order step: a second-order correction is short beside it.
     within = jnp.sum(steps.directions**2, axis=1) <= (radius * jnp.linalg.norm(theta)) ** 2
     return Candidates(
@@ -129,31 +136,31 @@ def smallest_damping(trace: Array, solver: str) -> Array:
 
 
 def damped_steps(
-    model: LinearModel, dampings: Array, centre: Array, solver: str
+    model: LinearModel, dampings: Array, centre: Array, solver: str, exact: bool = False
 ) -> tuple[DampedSteps, Solve]:
     """Steps for every damping of the grid; parameter or sample space, whichever is smaller."""
     if isinstance(model, Whole) and model.matrix.shape[0] < model.matrix.shape[1]:
-        return _sample_space(model.matrix, model.rows, dampings, centre)
+        return _sample_space(model.matrix, model.rows, dampings, centre, exact)
     if solver == "two-level":
         inverse, c = _two_level(model, centre)
         invert, invert_transpose = _products(inverse)
     else:
         factor, c = {"qr": _qr, "cholesky": _cholesky}[solver](model, centre)
         invert, invert_transpose = _substitutions(factor)
-    y, solved = _all_dampings(invert, invert_transpose, c, dampings, centre)
+    y, solved = _all_dampings(invert, invert_transpose, c, dampings, centre, exact)
     directions = invert(y)
     # R p = y, so |J p|² = |y|² - m0 |p|² and r'J p = c'y.
     curvature = jnp.sum(y**2, axis=1) - centre * jnp.sum(directions**2, axis=1)
 
     def solve(others: Array, dampings: Array) -> Array:
         c = invert_transpose(model.transposed_times(others))
-        return invert(_all_dampings(invert, invert_transpose, c, dampings, centre)[0])
+        return invert(_all_dampings(invert, invert_transpose, c, dampings, centre, exact)[0])
 
     return DampedSteps(directions, -(2 * y @ c + curvature), solved), solve
 
 
 def _sample_space(
-    jacobian: Array, rows: Array, dampings: Array, centre: Array
+    jacobian: Array, rows: Array, dampings: Array, centre: Array, exact: bool
 ) -> tuple[DampedSteps, Solve]:
     num = len(rows)
     # Rounding of J J' must not make it indefinite: early steps need no small dampings.
@@ -165,7 +172,7 @@ def _sample_space(
     def solve(others: Array, dampings: Array) -> tuple[Array, Array]:
         safe = jnp.maximum(dampings, 1e-2 * centre)
         c = invert_transpose(others)
-        y, solved = _all_dampings(invert, invert_transpose, c, safe, centre)
+        y, solved = _all_dampings(invert, invert_transpose, c, safe, centre, exact)
         return invert(y), solved
 
     z, solved = solve(jnp.broadcast_to(rows, (len(dampings), num)), dampings)
@@ -186,12 +193,17 @@ def _cholesky(model: LinearModel, centre: Array) -> tuple[Array, Array]:
 def _qr(model: LinearModel, centre: Array) -> tuple[Array, Array]:
     """R with R'R = J'J + m0 I, and c with R'c = J'r, from one factorisation."""
     assert isinstance(model, Whole)
-    rows, jacobian = model
-    num = jacobian.shape[1]
-    top = jnp.concatenate([jacobian, rows[:, None]], axis=1)
-    bottom = jnp.sqrt(centre) * jnp.eye(num, num + 1, dtype=rows.dtype)
-    factor = jnp.linalg.qr(jnp.concatenate([top, bottom]), mode="r")
-    return factor[:num, :num], factor[:num, num]
+    rounding = jnp.finfo(model.matrix.dtype).eps * model.squares
+
+    def orthogonal() -> tuple[Array, Array]:
+        rows, jacobian = model
+        num = jacobian.shape[1]
+        top = jnp.concatenate([jacobian, rows[:, None]], axis=1)
+        bottom = jnp.sqrt(centre) * jnp.eye(num, num + 1, dtype=rows.dtype)
+        factor = jnp.linalg.qr(jnp.concatenate([top, bottom]), mode="r")
+        return factor[:num, :num], factor[:num, num]
+
+    return jax.lax.cond(centre > LARGE * rounding, lambda: _cholesky(model, centre), orthogonal)
 
 
 def _two_level(model: LinearModel, centre: Array) -> tuple[Array, Array]:
@@ -243,7 +255,12 @@ def _products(inverse: Array) -> tuple[Apply, Apply]:
 
 
 def _all_dampings(
-    invert: Apply, invert_transpose: Apply, c: Array, dampings: Array, centre: Array
+    invert: Apply,
+    invert_transpose: Apply,
+    c: Array,
+    dampings: Array,
+    centre: Array,
+    exact: bool = False,
 ) -> tuple[Array, Array]:
     """y for every m: (I + (m/m0 - 1) H) y = -c with H = m0 R^-T R^-1; and whether it is solved.
 
@@ -252,19 +269,24 @@ def _all_dampings(
     """
     shift = centre * (dampings / centre - 1)[:, None]
     target = jnp.broadcast_to(-c, (len(dampings), c.shape[-1]))
-    return _conjugate_gradients(
-        lambda y: y + shift * invert_transpose(invert(y)), target, ITERATIONS
-    )
+    apply = lambda y: y + shift * invert_transpose(invert(y))
+    if exact:
+        return _conjugate_gradients(apply, target, EXACT_ITERATIONS, EXACT)
+    return _conjugate_gradients(apply, target, ITERATIONS)
 
 
-def _conjugate_gradients(apply: Apply, target: Array, num: int) -> tuple[Array, Array]:
+def _conjugate_gradients(
+    apply: Apply, target: Array, num: int, tolerance: float = 0.0
+) -> tuple[Array, Array]:
     """Solve for many right-hand sides at once; a system that is solved stays as it is.
+
+    It ends after `num` steps, or once every residual is below the tolerance.
 
     The solutions, and for each whether its residual is within the forcing term.
     """
 
-    def iterate(_: int, state: tuple[Array, Array, Array, Array]):
-        y, residual, direction, size = state
+    def iterate(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        y, residual, direction, size, count = state
         image = apply(direction)
         curvature = jnp.sum(direction * image, axis=1, keepdims=True)
         # The candidate at the centre of the grid is exact after one step: 0/0 from then on.
@@ -272,9 +294,13 @@ def _conjugate_gradients(apply: Apply, target: Array, num: int) -> tuple[Array, 
         y, residual = y + alpha * direction, residual - alpha * image
         after = jnp.sum(residual**2, axis=1, keepdims=True)
         beta = jnp.where(size > 0, after / jnp.where(size > 0, size, 1), 0)
-        return y, residual, residual + beta * direction, after
+        return y, residual, residual + beta * direction, after, count + 1
+
+    def going(state: tuple[Array, ...]) -> Array:
+        *_, after, count = state
+        return (count < num) & jnp.any(after > tolerance**2 * size)
 
     size = jnp.sum(target**2, axis=1, keepdims=True)
-    start = (jnp.zeros_like(target), target, target, size)
-    y, _, _, after = jax.lax.fori_loop(0, num, iterate, start)
+    start = (jnp.zeros_like(target), target, target, size, jnp.zeros((), jnp.int32))
+    y, _, _, after, _ = jax.lax.while_loop(going, iterate, start)
     return y, (after <= FORCING**2 * size)[:, 0]

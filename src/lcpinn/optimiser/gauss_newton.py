@@ -22,32 +22,31 @@ from jaxtyping import Array
 
 from lcpinn.compilation import compiler_options, in_background
 from lcpinn.devices import agreed, on_every_device, spread
-from lcpinn.domain import redraw
 from lcpinn.equilibration import RowScales, equilibrating, no_scales, row_scales
 from lcpinn.errors import LcpinnError, check_choice
 from lcpinn.known_series import KnownSeries
 from lcpinn.network.mlp import Params
-from lcpinn.optimiser.acceptance import Acceptance, GainRatio
+from lcpinn.optimiser.acceptance import Acceptance, GainRatio, Pace
+from lcpinn.optimiser.acceptance.model_driven import CONTRACTION
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.damping import SOLVERS
 from lcpinn.optimiser.descent_rows import DescentRows
 from lcpinn.optimiser.levenberg_marquardt import levenberg_marquardt_step
 from lcpinn.optimiser.linear_model import RowSystem
+from lcpinn.optimiser.resampling import AT_ONCE, Resampling
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason
-from lcpinn.rows import check_one_point_per_lambda, weighted_rows
-from lcpinn.sampling import Batch, Points, Sampling, scatter
+from lcpinn.rows import check_one_point_per_lambda
+from lcpinn.sampling import Batch, Sampling
 from lcpinn.spec import spec
-from lcpinn.threads import blas_threads
+from lcpinn.threads import ThreadTrial
 
 LARGEST_DAMPING = 1e12
+Carry = tuple[Array, Array, Array, Pace, Array]  # of a run's loop
 ROUNDING = 1e-26  # of the loss at the start: 1e-13 of the residual
 NO_GAIN = 0.7  # of the held-out loss at the last stagnation: above it resampling did not help
-# A round explores again within a smaller trust region when its descent is slow: what it is smaller
-# by, where that ends, and how many descents there must be time for.
-SMALLER, SMALLEST_RADIUS, AGAIN = 1 / 3, 0.03, 3
-# Candidates for each resampled row whose residuals are computed together, and the ratio of held-out
-# losses to those of rows from which on they are too few: what is large lies between them.
-AT_ONCE, SEVERELY = 4, 10.0
+# The ratio of held-out losses to those of rows from which on few candidates for new rows are too
+# few: what is large lies between them.
+SEVERELY = 10.0
 MISSED = 100.0  # the same ratio at the end, from which on it is said
 LOOKS = 30  # steps after which held-out rows should have been finite once
 
@@ -61,11 +60,7 @@ class HeldOut(NamedTuple):
 
 
 class GaussNewtonState(NamedTuple):
-    """Where a run stands: its rows with their scales, the damping, and what rounds are judged by.
-
-    `history` has, for the last `patience` steps, the lowest merit up to each: the loss, or the
-    model loss while a round explores.
-    """
+    """Where a run stands: its rows with their scales, the damping, what rounds are judged by."""
 
     params: Params
     batch: Batch
@@ -73,15 +68,17 @@ class GaussNewtonState(NamedTuple):
     initial_loss: Array
     damping: Array  # zero: the first step chooses
     loss: Array
-    history: Array
+    pace: Pace
     best: Params  # those with the lowest held-out loss
     held_out: HeldOut
-    exploring: Array
-    radius: Array  # of the trust region, relative to |theta|
     step_seconds: Array
     round: Array
     step: Array
     key: Array
+
+    @property
+    def exploring(self) -> bool:
+        return bool(self.pace.exploring)
 
     @property
     def at_rounding(self) -> bool:
@@ -143,11 +140,10 @@ class GaussNewton(Phase):
         rows = DescentRows(self.sampling, self.descent_rows, setup, batch)
         known = KnownSeries(problem, setup.mesh)
         measure, options = setup.jit(partial(_measure, self, setup)), compiler_options()
-        drawn = setup.jit(partial(_drawn, self, setup), compiler_options=options)
-        scores = setup.jit(partial(_scores, setup), compiler_options=options)
-        resampled = setup.jit(partial(_resampled, self), compiler_options=options)
+        resampling = Resampling(setup, known, self.resample)
+        restarted = setup.jit(partial(_restarted, self), compiler_options=options)
         validated = setup.jit(partial(_validated, setup), compiler_options=options)
-        clock = Clock(self.seconds, setup.spent)
+        clock, threads = Clock(self.seconds, setup.spent), ThreadTrial(self.seconds is not None)
 
         def first(params: Params, key: Array, scales: RowScales, loss: Array) -> GaussNewtonState:
             infinite = jnp.asarray(jnp.inf, problem.dtype)
@@ -158,11 +154,13 @@ class GaussNewton(Phase):
                 initial_loss=loss,
                 damping=jnp.zeros((), problem.dtype),
                 loss=infinite,
-                history=jnp.full(self.patience, jnp.inf, problem.dtype),
+                pace=Pace(
+                    jnp.asarray(self.radius, problem.dtype),
+                    jnp.asarray(float(self.acceptance.explores), problem.dtype),
+                    jnp.full(self.patience, jnp.inf, problem.dtype),
+                ),
                 best=params,
                 held_out=HeldOut(infinite, infinite, infinite),
-                exploring=jnp.asarray(self.acceptance.explores),
-                radius=jnp.asarray(self.radius, problem.dtype),
                 step_seconds=jnp.zeros(()),
                 round=jnp.zeros((), jnp.int32),
                 step=jnp.zeros((), jnp.int32),
@@ -170,19 +168,23 @@ class GaussNewton(Phase):
             )
 
         @cache
+        def like() -> GaussNewtonState:
+            """The shapes of a state."""
+            key = jax.random.PRNGKey(0)
+            params = jax.eval_shape(problem.init, key)
+            measures = jax.eval_shape(measure, params, known.of(batch))
+            return jax.eval_shape(first, params, key, *measures)
+
+        @cache
         def program(descending: bool) -> Callable[[], Any]:
             """Many steps, compiled in the background from the first call on.
 
             No default: `cache` would take a call without and one with the same value for two.
             """
-            key = jax.random.PRNGKey(0)
-            params = jax.eval_shape(problem.init, key)
-            scales_and_loss = jax.eval_shape(measure, params, known.of(batch))
-            like = jax.eval_shape(first, params, key, *scales_and_loss)
-            like = like._replace(batch=known.of(rows.joined(batch) if descending else batch))
+            given = known.of(rows.joined(batch) if descending else batch)
             steps = setup.jit(partial(_run, self, setup), compiler_options=options)
             num = jax.ShapeDtypeStruct((), jnp.int32)
-            return in_background(steps.lower(*setup.like((like, num))))
+            return in_background(steps.lower(*setup.like((like()._replace(batch=given), num))))
 
         programs: dict[str, Any] = {}
 
@@ -204,36 +206,31 @@ class GaussNewton(Phase):
             params = on_every_device(params, setup.mesh)
             return on_every_device(first(params, key, *measured(params)), setup.mesh)
 
-        def candidates(state: GaussNewtonState) -> tuple[Points, Array]:
-            """Points that the next round may take, with the size of their residuals."""
-            num = self.candidates if self._overfitted(state, SEVERELY) else AT_ONCE
-            parts = [drawn(state, part) for part in range(-(-num // AT_ONCE))]
-            sizes = [scores(state, known.of({"interior": part})) for part in parts]
-            joined = jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
-            return joined, jnp.concatenate(sizes)
-
         def advance(state: GaussNewtonState) -> tuple[GaussNewtonState, Info]:
             if self._round_over(state):
+                severely = self._overfitted(state, SEVERELY)
                 state = state._replace(batch=rows.of(state.batch, descending=False))
-                state = resampled(state, *candidates(state))
+                renewed = resampling.of(state, self.candidates if severely else AT_ONCE)
+                state = restarted(state._replace(batch={}))._replace(batch=renewed)
             remaining = self._steps_remaining(state, clock)
-            if remaining < self.acceptance.descent:
-                state = _descending(state)
-            elif self._descends_slowly(state) and remaining > AGAIN * self.acceptance.descent:
-                state = _exploring_again(state)
+            if remaining < self.acceptance.descent and state.exploring:
+                state = state._replace(pace=state.pace.restarted(CONTRACTION))
             block, joined = self._block(state, remaining), False
-            if rows and rows.in_batch(state.batch) == bool(state.exploring):
-                joined = not bool(state.exploring)
+            if rows and rows.in_batch(state.batch) == state.exploring:
+                joined = not state.exploring
                 state = state._replace(batch=rows.of(state.batch, descending=joined))
             steps, before = program(rows.in_batch(state.batch)), state.params
-            with blas_threads():
+            with threads.blas_threads():
                 state = on_every_device(state, setup.mesh)
                 state = _timed(steps(), state, known, 1 if joined else block)
-            if joined and _same(before, state.params):
-                # The damping that few rows have let fall is no guess for more of them.
-                state = state._replace(damping=jnp.zeros_like(state.damping))
+            threads.took(float(state.step_seconds))
+            if joined and float(state.pace.contraction) == CONTRACTION:
+                # No step was short enough: the damping that few rows have let fall is no guess for
+                # more of them.
+                state = state._replace(params=before, damping=jnp.zeros_like(state.damping))
             if rows:
                 program(True)  # compiled while it explores
+            resampling.compile_ahead(state)
             if not np.isfinite(float(state.loss)):
                 raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
             # Without the rows, whose number would make it another program.
@@ -282,7 +279,8 @@ class GaussNewton(Phase):
         if clock.remaining() < 0:
             text = f"the time is up ({self.seconds:g} s) after {step} steps"
             return Stop(StopReason.TIME, text)
-        if state.at_rounding and self._round_over(state):
+        contracted = self.acceptance.explores and float(state.pace.contraction) == 0
+        if state.at_rounding and (contracted or self._round_over(state)):
             text = f"nothing but rounding is left after {step} steps"
             return Stop(StopReason.ROUNDING, text)
         held_out = state.held_out
@@ -299,7 +297,7 @@ class GaussNewton(Phase):
         return f"{best}, more than {MISSED:g} times that of the rows, which miss something thin"
 
     def _round_over(self, state: GaussNewtonState) -> bool:
-        judged = np.isfinite(np.asarray(state.history)[0]) and not bool(state.exploring)
+        judged = np.isfinite(np.asarray(state.pace.history)[0]) and not state.exploring
         return self._stagnated(state) or bool(judged and self._overfitted(state))
 
     def _overfitted(self, state: GaussNewtonState, factor: float | None = None) -> bool:
@@ -311,16 +309,8 @@ class GaussNewton(Phase):
         """Whether the last steps together gained too little to go on with these rows."""
         if float(state.damping) > LARGEST_DAMPING:
             return True
-        history = np.asarray(state.history)
+        history = np.asarray(state.pace.history)
         return bool(np.isfinite(history[0]) and history[-1] > (1 - self.tolerance) * history[0])
-
-    def _descends_slowly(self, state: GaussNewtonState) -> bool:
-        """Whether a descent that was to take a handful of steps is a long valley instead."""
-        if not self.acceptance.explores or float(state.radius) * SMALLER < SMALLEST_RADIUS:
-            return False
-        history = np.asarray(state.history)
-        judged = np.isfinite(history[0]) and not bool(state.exploring)
-        return bool(judged and self.acceptance.explored(state.history))
 
     def solver_here(self) -> str:
         if self.solver != "auto":
@@ -360,12 +350,6 @@ def _check_weighting(setup: Setup, batch: Batch) -> None:
         raise LcpinnError(f"Gauss-Newton weighs rows by a fixed rule; {kind} learns its weights")
 
 
-def _rows(setup: Setup, params: Params, batch: Batch, scales: RowScales) -> Array:
-    """The equilibrated rows."""
-    batch, scale = spread(batch, setup.mesh), equilibrating(setup.problem, scales)
-    return weighted_rows(setup.problem, setup.weighting, params, batch, scale)
-
-
 def _measure(
     self: GaussNewton, setup: Setup, params: Params, batch: Batch
 ) -> tuple[RowScales, Array]:
@@ -374,7 +358,7 @@ def _measure(
         scales = row_scales(setup.problem, setup.weighting, params, spread(batch, setup.mesh))
     else:
         scales = no_scales(setup.problem, batch)
-    return scales, jnp.sum(_rows(setup, params, batch, scales) ** 2)
+    return scales, jnp.sum(setup.equilibrated_rows(params, batch, scales) ** 2)
 
 
 def _timed(
@@ -390,38 +374,14 @@ def _timed(
     return state._replace(batch=batch, step_seconds=each)
 
 
-def _same(one: Params, other: Params) -> bool:
-    return all(
-        bool(jnp.all(a == b))
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    )
-
-
-def _descending(state: GaussNewtonState) -> GaussNewtonState:
-    """The time for exploring is over: from here on it is the loss that counts."""
-    if not bool(state.exploring):
-        return state
-    history = jnp.full_like(state.history, jnp.inf)
-    return state._replace(exploring=jnp.zeros_like(state.exploring), history=history)
-
-
-def _exploring_again(state: GaussNewtonState) -> GaussNewtonState:
-    """On the same rows, within a smaller trust region, in which the model holds better."""
-    return state._replace(
-        exploring=jnp.ones_like(state.exploring),
-        radius=SMALLER * state.radius,
-        history=jnp.full_like(state.history, jnp.inf),
-    )
-
-
 def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -> GaussNewtonState:
     """`num` steps on the state's rows; less when the round has stagnated."""
     theta, unravel = ravel_pytree(state.params)
     scale, solver = equilibrating(setup.problem, state.scales), self.solver_here()
     system = RowSystem(setup.problem, setup.weighting, unravel, state.batch, scale, setup.mesh)
 
-    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        theta, damping, _, history, exploring, count = carry
+    def step(carry: Carry) -> Carry:
+        theta, damping, _, pace, count = carry
         taken = levenberg_marquardt_step(
             system.rows,
             lambda v: system.linearised(v, solver),
@@ -430,82 +390,43 @@ def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -
             self.acceptance,
             num=self.dampings,
             solver=solver,
-            radius=state.radius,
-            exploring=exploring,
+            radius=pace.reach,
+            contraction=pace.contraction,
         )
-        merit = jnp.where(exploring, taken.model_loss, taken.loss)
-        history = jnp.append(history[1:], jnp.minimum(history[-1], merit))
-        explored = exploring & self.acceptance.explored(history)
-        history = jnp.where(explored, jnp.inf, history)  # from here on it is the loss that counts
-        return taken.theta, taken.damping, taken.loss, history, exploring & ~explored, count + 1
+        pace = self.acceptance.paced(pace, taken, state.initial_loss)
+        return taken.theta, taken.damping, taken.loss, pace, count + 1
 
-    def going(carry: tuple[Array, ...]) -> Array:
-        _, damping, _, history, exploring, count = carry
-        gained = history[-1] <= (1 - self.tolerance) * history[0]
-        on = (count < num) & (damping <= LARGEST_DAMPING) & (gained | ~jnp.isfinite(history[0]))
-        return on & (exploring == state.exploring) if self.descent_rows else on
+    def going(carry: Carry) -> Array:
+        _, damping, _, pace, count = carry
+        first, last = pace.history[0], pace.history[-1]
+        gained = (last <= (1 - self.tolerance) * first) | ~jnp.isfinite(first)
+        on = (count < num) & (damping <= LARGEST_DAMPING) & gained
+        return on & (pace.exploring == state.pace.exploring) if self.descent_rows else on
 
-    begin = (theta, state.damping, state.loss, state.history, state.exploring)
-    begin = (*begin, jnp.zeros((), jnp.int32))
-    theta, damping, loss, history, exploring, count = jax.lax.while_loop(going, step, begin)
+    begin = (theta, state.damping, state.loss, state.pace, jnp.zeros((), jnp.int32))
+    theta, damping, loss, pace, count = jax.lax.while_loop(going, step, begin)
     return state._replace(
-        params=unravel(theta),
-        damping=damping,
-        loss=loss,
-        history=history,
-        exploring=exploring,
-        step=state.step + count,
+        params=unravel(theta), damping=damping, loss=loss, pace=pace, step=state.step + count
     )
 
 
 def _validated(setup: Setup, state: GaussNewtonState, held_out: Batch) -> GaussNewtonState:
     """Keep the parameters with the lowest loss on rows that no step has seen."""
-    current = jnp.sum(_rows(setup, state.params, held_out, state.scales) ** 2)
+    current = jnp.sum(setup.equilibrated_rows(state.params, held_out, state.scales) ** 2)
     better = current < state.held_out.best
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state.params, state.best)
     lowest = jnp.minimum(current, state.held_out.best)
     return state._replace(best=best, held_out=state.held_out._replace(current=current, best=lowest))
 
 
-def _drawn(self: GaussNewton, setup: Setup, state: GaussNewtonState, part: int) -> Points:
-    """Some interior points that the next round may take."""
-    total = state.batch["interior"].coordinates.shape[0]
-    key = jax.random.fold_in(jax.random.fold_in(state.key, state.round), part)
-    problem = setup.problem
-    points = scatter(problem.family, AT_ONCE * int(self.resample * total), key, problem.dtype)
-    return points._replace(quadrature=jnp.full_like(points.quadrature, 1 / total))
-
-
-def _scores(setup: Setup, state: GaussNewtonState, candidates: Batch) -> Array:
-    """The size of the equilibrated residual at every candidate."""
-    points = candidates["interior"]
-    alone = {"interior": points._replace(quadrature=jnp.ones_like(points.quadrature))}
-    rows = _rows(setup, state.params, alone, state.scales)
-    # One that is not finite is certainly drawn, so that the next step says where it is.
-    rows = jnp.where(jnp.isfinite(rows), rows, jnp.finfo(rows.dtype).max ** 0.25)
-    return jnp.sqrt(jnp.sum(rows.reshape(-1, points.coordinates.shape[0]) ** 2, axis=0))
-
-
-def _resampled(
-    self: GaussNewton, state: GaussNewtonState, candidates: Points, scores: Array
-) -> GaussNewtonState:
-    """Start a round: replace a share of the interior rows where candidates have large residuals."""
-    key = jax.random.fold_in(state.key, state.round)
-    points = state.batch["interior"]
-    total = points.coordinates.shape[0]
-    num = int(self.resample * total)
-    chosen = redraw(key, candidates.coordinates, scores, num)
-    # The oldest rows stay: they are the even cover that keeps every region seen.
-    renewed = jax.tree.map(
-        lambda old, new: jnp.concatenate([old[: total - num], new[chosen]]), points, candidates
-    )
-    stagnated = state.history[-1] > (1 - self.tolerance) * state.history[0]
+def _restarted(self: GaussNewton, state: GaussNewtonState) -> GaussNewtonState:
+    """The state in which a round begins."""
+    history = state.pace.history
+    stagnated = history[-1] > (1 - self.tolerance) * history[0]
     last = jnp.where(stagnated, state.held_out.current, state.held_out.stagnated)
     return state._replace(
-        batch={**state.batch, "interior": renewed},
         round=state.round + 1,
-        exploring=jnp.full_like(state.exploring, self.acceptance.explores),
-        history=jnp.full_like(state.history, jnp.inf),
+        pace=state.pace.restarted(float(self.acceptance.explores)),
         held_out=state.held_out._replace(stagnated=last),
         damping=jnp.clip(state.damping, max=1e-2) * 10,
     )

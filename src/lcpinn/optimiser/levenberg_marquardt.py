@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lcpinn.optimiser.acceptance import Acceptance
+from lcpinn.optimiser.acceptance import Acceptance, Step
 from lcpinn.optimiser.damping import candidates
 from lcpinn.optimiser.linear_model import LinearModel
-
-
-class Step(NamedTuple):
-    """Where a step leads, the damping it was taken with, its loss and its model loss |r + J p|²."""
-
-    theta: Float[Array, " p"]
-    damping: Array
-    loss: Array
-    model_loss: Array
 
 
 def levenberg_marquardt_step(
@@ -33,19 +23,23 @@ def levenberg_marquardt_step(
     num: int = 9,
     solver: str = "qr",
     radius: float | Array = jnp.inf,
-    exploring: Array | bool = False,
+    contraction: Array | float = 0.0,
 ) -> Step:
     """One step from theta with one of `num` dampings about the given one (zero: a first guess).
 
-    If the search takes none of the candidates, theta stays and the damping grows.
+    If the search takes none of the candidates, theta stays and the damping grows. `contraction` is
+    what acceptance makes of the radius (Pace): one explores, zero descends by the loss.
     """
     model = linearised(theta)
-    proposed = candidates(model, theta, damping, num=num, solver=solver, radius=radius)
+    proposed = candidates(
+        model, theta, damping, num=num, solver=solver, radius=radius, exact=acceptance.explores
+    )
     rows_after = jax.vmap(lambda p: rows(theta + p))
-    step, index, loss, accepted = acceptance.select(proposed, rows_after, jnp.asarray(exploring))
+    step, index, loss, accepted = acceptance.select(proposed, rows_after, jnp.asarray(contraction))
     return Step(
         jnp.where(accepted, theta + step, theta),
         jnp.where(accepted, proposed.dampings[index], 30 * proposed.centre),
         jnp.where(accepted, loss, proposed.loss),
         jnp.where(accepted, proposed.model_loss(index), proposed.loss),
+        accepted & proposed.admissible[index],
     )

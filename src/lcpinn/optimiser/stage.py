@@ -21,9 +21,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from lcpinn.devices import spread
+from lcpinn.equilibration import RowScales, equilibrating
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
-from lcpinn.rows import Problem
+from lcpinn.rows import Problem, weighted_rows
 from lcpinn.sampling import DRAWN, Batch, Sampling, draw, fixed
 from lcpinn.weighting.contract import Weighting
 
@@ -113,6 +114,11 @@ class Setup:
         if self.mesh is not None:
             options["out_shardings"] = NamedSharding(self.mesh, PartitionSpec())
         return jax.jit(function, **options)
+
+    def equilibrated_rows(self, params: Params, batch: Batch, scales: RowScales) -> Array:
+        """The rows that Gauss-Newton's loss is the sum of squares of."""
+        batch, scale = spread(batch, self.mesh), equilibrating(self.problem, scales)
+        return weighted_rows(self.problem, self.weighting, params, batch, scale)
 
     def like(self, shapes: Any) -> Any:
         """Shapes of arrays as they come from `jit`, to compile for before there are any."""

@@ -41,7 +41,7 @@ class Size:
 _EXPLORE = ModelDriven()
 _SMOOTH_CPU = {
     2: Size((20, 20), 8.0, 2600, 200, "qr", 13, _EXPLORE, patience=8, radius=0.03),
-    3: Size((28, 28), 5.0, 6000, 400, "cholesky", 5, _EXPLORE, patience=8),
+    3: Size((28, 28), 5.0, 6000, 400, "qr", 5, _EXPLORE, patience=8),
     4: Size((28, 28), 4.0, 5000, 600, "cholesky", 5, _EXPLORE, patience=8),
 }
 _FRONTS_CPU = {

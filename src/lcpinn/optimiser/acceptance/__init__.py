@@ -3,6 +3,6 @@
 from lcpinn.optimiser.acceptance.gain_ratio import GainRatio
 from lcpinn.optimiser.acceptance.model_driven import ModelDriven
 from lcpinn.optimiser.acceptance.non_monotone import NonMonotone
-from lcpinn.optimiser.acceptance.search import Acceptance, Selection
+from lcpinn.optimiser.acceptance.search import Acceptance, Pace, Selection, Step
 
-__all__ = ["Acceptance", "GainRatio", "ModelDriven", "NonMonotone", "Selection"]
+__all__ = ["Acceptance", "GainRatio", "ModelDriven", "NonMonotone", "Pace", "Selection", "Step"]

@@ -27,12 +27,55 @@ class Selection(NamedTuple):
     accepted: Bool[Array, ""]
 
 
+class Step(NamedTuple):
+    """Where a step leads, the damping it was taken with, its loss and its model loss |r + J p|².
+
+    `admissible` says whether it lies within the trust region.
+    """
+
+    theta: Float[Array, " p"]
+    damping: Array
+    loss: Array
+    model_loss: Array
+    admissible: Bool[Array, ""]
+
+
+class Pace(NamedTuple):
+    """How far steps may go, and what they have come to.
+
+    `radius` is that of the trust region, relative to |theta|, and `contraction` a factor of it: one
+    while a round explores, less and less while it contracts, zero once it descends by the loss.
+    `history` has the lowest merit up to each of the last steps: the loss, or the model loss while a
+    round explores.
+    """
+
+    radius: Array
+    contraction: Array
+    history: Array
+
+    @property
+    def exploring(self) -> Bool[Array, ""]:
+        return self.contraction == 1
+
+    @property
+    def reach(self) -> Array:
+        """The radius of the next step."""
+        return self.radius * jnp.where(self.contraction > 0, self.contraction, 1.0)
+
+    def restarted(self, contraction: float) -> Pace:
+        """The part of a round that has this contraction begins; nothing is known of its merit."""
+        return self._replace(
+            contraction=jnp.full_like(self.contraction, contraction),
+            history=jnp.full_like(self.history, jnp.inf),
+        )
+
+
 class Acceptance(Protocol):
     """A rule that selects one of the candidates; `monotone` if it never lets the loss rise.
 
     A rule that `explores` begins every round with a part in which not the loss but the model loss
-    |r + J p|² is watched; `exploring` says whether that part is going on, `explored` whether it has
-    come to its end, and with fewer than `descent` steps left it ends, too.
+    |r + J p|² is watched, and then contracts the trust region. With fewer than `descent` steps left
+    exploring ends. `paced` is the pace after a step; `first` is the loss of the first one.
     """
 
     @property
@@ -45,10 +88,10 @@ class Acceptance(Protocol):
     def descent(self) -> int: ...
 
     def select(
-        self, candidates: Candidates, rows_after: RowsAfter, exploring: Array
+        self, candidates: Candidates, rows_after: RowsAfter, contraction: Array
     ) -> Selection: ...
 
-    def explored(self, history: Array) -> Array: ...
+    def paced(self, pace: Pace, step: Step, first: Array) -> Pace: ...
 
 
 class ByLoss(ABC):
@@ -64,16 +107,23 @@ class ByLoss(ABC):
     ) -> Bool[Array, " d"]:
         """Of the losses after each candidate, beside the present one and the predicted decrease."""
 
-    def select(self, candidates: Candidates, rows_after: RowsAfter, exploring: Array) -> Selection:
-        del exploring
+    def select(
+        self, candidates: Candidates, rows_after: RowsAfter, contraction: Array
+    ) -> Selection:
+        del contraction
         acceptable = lambda losses: self.acceptable(
             losses, candidates.loss, candidates.predicted, candidates.admissible
         )
         return by_loss(candidates, rows_after, acceptable, self.corrections)
 
-    def explored(self, history: Array) -> Array:
-        del history
-        return jnp.asarray(True)
+    def paced(self, pace: Pace, step: Step, first: Array) -> Pace:
+        del first
+        return pace._replace(history=with_merit(pace.history, step.loss))
+
+
+def with_merit(history: Array, merit: Array) -> Array:
+    """The history of merits with one more."""
+    return jnp.append(history[1:], jnp.minimum(history[-1], merit))
 
 
 def gains(
