@@ -279,8 +279,7 @@ class GaussNewton(Phase):
         if clock.remaining() < 0:
             text = f"the time is up ({self.seconds:g} s) after {step} steps"
             return Stop(StopReason.TIME, text)
-        contracted = self.acceptance.explores and float(state.pace.contraction) == 0
-        if state.at_rounding and (contracted or self._round_over(state)):
+        if state.at_rounding and self._round_over(state):
             text = f"nothing but rounding is left after {step} steps"
             return Stop(StopReason.ROUNDING, text)
         held_out = state.held_out
