@@ -542,7 +542,7 @@ def test_a_trust_region_that_is_too_wide_becomes_narrower(
     assert float(after.radius) == pytest.approx(0.9 * radius if narrower else radius)
 
 
-@pytest.mark.parametrize("model_loss", [0.99, 1e-31], ids=["stagnation", "rounding"])
+@pytest.mark.parametrize("model_loss", [0.99, 1e-32], ids=["stagnation", "rounding"])
 def test_after_exploring_the_trust_region_contracts_until_the_loss_is_the_model_loss(model_loss):
     after = pace_after(pace(1.0, [1.0] * 5), model_loss=model_loss)
     assert 0 < float(after.contraction) < 1

@@ -21,9 +21,9 @@ from lcpinn.spec import spec
 # losses, relative to the first one, at which steps are too long although the model loss is low, and
 # what the radius is multiplied by in either case, down to the smallest one.
 STALLED, WILD, LOW, NARROWER, SMALLEST_RADIUS = 0.75, 1e-2, 1e-6, 0.9, 0.03
-# Of the first loss: lower model losses are rounding. The directions that matter least to the loss
-# may matter to the error: at 1e-28 it was five times larger.
-ROUNDING = 1e-30
+# Of the first loss: lower model losses are rounding. It is far below what rounding leaves of a
+# loss, because directions that matter little to the loss may matter to the error.
+ROUNDING = 1e-31
 # The radius shrinks by this in every step of a contraction, until the loss is about the model loss;
 # steps along curved rows miss by their square, so that the loss falls with its fourth power.
 CONTRACTION, CONTRACTED, AGREES = 0.4, 1e-7, 4.0
