@@ -521,7 +521,7 @@ def test_exploring_goes_on_while_the_model_loss_falls():
     after = pace_after(pace(1.0, FALLING), first=1e3, model_loss=0.5, loss=1.0)
     assert bool(after.exploring)
     np.testing.assert_allclose(after.history[-5:], [8, 4, 2, 1, 0.5])
-    assert float(after.reach) == float(after.radius) == pytest.approx(0.1)
+    assert float(after.next_radius) == float(after.radius) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -549,13 +549,13 @@ def test_after_exploring_the_trust_region_contracts_until_the_loss_is_the_model_
     assert np.isinf(after.history).all()  # nothing is known of the merit of what comes
     shorter = pace_after(after, loss=1.0, model_loss=0.01)
     assert float(shorter.contraction) == pytest.approx(float(after.contraction) ** 2)
-    assert float(shorter.reach) < float(after.reach)
+    assert float(shorter.next_radius) < float(after.next_radius)
     # A step that was too long for any damping has not seen this radius.
     waits = pace_after(shorter, loss=1.0, model_loss=1.0, admissible=False)
     assert float(waits.contraction) == float(shorter.contraction)
     ended = pace_after(shorter, loss=0.03, model_loss=0.01)
     assert float(ended.contraction) == 0.0
-    assert float(ended.reach) == float(ended.radius)
+    assert float(ended.next_radius) == float(ended.radius)
     later = pace_after(pace_after(ended, loss=0.02), loss=0.03)
     np.testing.assert_allclose(later.history[-2:], 0.02)
     assert np.isfinite(later.history).all()  # so that stagnation is judged from here on
@@ -586,18 +586,18 @@ def test_a_contraction_comes_down_to_the_model_loss():
         theta, damping = jnp.zeros(8), jnp.asarray(1e-6)
         at = Pace(jnp.asarray(0.5), jnp.asarray(0.4 if contracts else 0.0), jnp.full(4, jnp.inf))
         step = quick(
-            lambda theta, damping, reach, contraction: levenberg_marquardt_step(
+            lambda theta, damping, radius, contraction: levenberg_marquardt_step(
                 rows,
                 both,
                 theta + 0.0,
                 damping,
                 ModelDriven(),
-                radius=reach,
+                radius=radius,
                 contraction=contraction,
             )
         )
         for _ in range(14):
-            taken = step(theta, damping, at.reach, at.contraction)
+            taken = step(theta, damping, at.next_radius, at.contraction)
             at = ModelDriven().paced(at, taken, jnp.asarray(1.0))
             theta, damping = taken.theta, taken.damping
         return float(taken.loss)

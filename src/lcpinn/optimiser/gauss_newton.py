@@ -389,7 +389,7 @@ def _run(self: GaussNewton, setup: Setup, state: GaussNewtonState, num: Array) -
             self.acceptance,
             num=self.dampings,
             solver=solver,
-            radius=pace.reach,
+            radius=pace.next_radius,
             contraction=pace.contraction,
         )
         pace = self.acceptance.paced(pace, taken, state.initial_loss)

@@ -17,10 +17,11 @@ from lcpinn.optimiser.acceptance.search import (
 from lcpinn.optimiser.damping import Candidates
 from lcpinn.spec import spec
 
-# While a round explores: the share of the model loss that four steps should leave at most, the
-# losses, relative to the first one, at which steps are too long although the model loss is low, and
-# what the radius is multiplied by in either case, down to the smallest one.
-STALLED, WILD, LOW, NARROWER, SMALLEST_RADIUS = 0.75, 1e-2, 1e-6, 0.9, 0.03
+# While a round explores the radius is multiplied by SHRINKAGE, down to the smallest one, where the
+# model loss stalls: four steps leave more than a share of it. Or where steps are too long for the
+# model: the loss is high although the model loss is low, both relative to the first loss.
+STALLING, HIGH_LOSS, LOW_MODEL_LOSS = 0.75, 1e-2, 1e-6
+SHRINKAGE, SMALLEST_RADIUS = 0.9, 0.03
 # Of the first loss: lower model losses are rounding. It is far below what rounding leaves of a
 # loss, because directions that matter little to the loss may matter to the error.
 ROUNDING = 1e-31
@@ -79,9 +80,9 @@ class ModelDriven:
     def _exploring(self, pace: Pace, step: Step, first: Array) -> Pace:
         history = with_merit(pace.history, step.model_loss)
         lowest, before = history[-1], history[-min(5, len(history))]
-        wild = (step.loss > WILD * first) & (lowest < LOW * first)
-        narrower = (wild | (lowest > STALLED * before)) & (pace.radius > SMALLEST_RADIUS)
-        radius = jnp.where(narrower, NARROWER, 1.0) * pace.radius
+        too_long = (step.loss > HIGH_LOSS * first) & (lowest < LOW_MODEL_LOSS * first)
+        shrinks = (too_long | (lowest > STALLING * before)) & (pace.radius > SMALLEST_RADIUS)
+        radius = jnp.where(shrinks, SHRINKAGE, 1.0) * pace.radius
         over = self.explored(history) | (lowest <= ROUNDING * first)
         on = pace._replace(radius=radius, history=history)
         return jax.tree.map(lambda a, b: jnp.where(over, a, b), on.restarted(CONTRACTION), on)

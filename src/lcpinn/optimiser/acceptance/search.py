@@ -58,7 +58,7 @@ class Pace(NamedTuple):
         return self.contraction == 1
 
     @property
-    def reach(self) -> Array:
+    def next_radius(self) -> Array:
         """The radius of the next step."""
         return self.radius * jnp.where(self.contraction > 0, self.contraction, 1.0)
 
