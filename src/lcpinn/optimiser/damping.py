@@ -160,7 +160,7 @@ def damped_steps(
 
 
 def _sample_space(
-    jacobian: Array, rows: Array, dampings: Array, centre: Array, exact: bool
+    jacobian: Array, rows: Array, dampings: Array, centre: Array, exact: bool = False
 ) -> tuple[DampedSteps, Solve]:
     num = len(rows)
     # Rounding of J J' must not make it indefinite: early steps need no small dampings.
