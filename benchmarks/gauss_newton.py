@@ -197,8 +197,9 @@ def _one_size(setup: Setup, num_rows: int, solvers: list[str], repeats: int) -> 
     with blas_threads():
         ms["rows"], _ = time_of(rows, theta, batch, scales)
         ms["jacobian"], model = time_of(jacobian, theta, batch, scales)
-        # As small as in late steps, where the two-level solver needs both of its levels.
-        centre = 1e-10 * jnp.sum(model.matrix**2)
+        # As small as in late steps, where the two-level solver needs both of its levels, and `qr`,
+        # which begins as a Cholesky factorisation, is one.
+        centre = 1e-13 * jnp.sum(model.matrix**2)
         dampings = damping.damping_grid(centre, DAMPINGS)
         if solvers == ["sample-space"]:
             sample_space = lambda *given: damping._sample_space(*given)[0].directions
