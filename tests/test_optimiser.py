@@ -183,6 +183,16 @@ def test_lbfgs_stops_at_its_gradient_tolerance(lbfgs):
     assert_equal(state.params, params)
 
 
+@pytest.mark.slow
+def test_lbfgs_ends_after_as_many_evaluations_as_it_may_have(lbfgs):
+    setup, _, params = lbfgs
+    stage = LBFGS(steps=30, evaluations=12, block=10).build(setup)
+    state, _, reason = run(stage, params)
+    assert reason.reason is StopReason.STEPS
+    assert str(reason) == f"12 evaluations done in {int(state.step)} steps"
+    assert 0 < int(state.step) <= int(state.evaluations) == 12
+
+
 def rough(noise, num=64):
     """A stiff sum of squares whose residuals jitter with every digit, as in single precision.
 

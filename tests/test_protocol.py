@@ -195,8 +195,8 @@ def expected_phases(name, made, given):
     data = name.endswith("-data")
     if name.startswith("sa-pinn"):
         adam, lbfgs = given.sa_budget
-        return Adam(steps=adam, final_rate=1e-3), LBFGS(steps=lbfgs, memory=50, weighted=True)
-    finish = LBFGS(steps=given.lbfgs, memory=50, block=100, redraw=2000)
+        return Adam(steps=adam, final_rate=1e-3), LBFGS(lbfgs, 50, lbfgs * 5 // 4, weighted=True)
+    finish = LBFGS(given.lbfgs, 50, given.lbfgs * 5 // 4, block=100, redraw=2000)
     conditioned = type(made.weighting).__name__ == "Conditional"
     alone = conditioned or name.startswith(("causal-pinn", "relobralo")) or not given.lbfgs
     revert = RevertOnWorse(finish, given.grid if data else 0)
@@ -275,11 +275,11 @@ def test_steps_shorten_all_phases_in_proportion():
     at = {"k": 3.0}
     assert by_name("pinn", family, at=at, steps=5000).phases == (
         Adam(steps=5000, final_rate=0.0),
-        RevertOnWorse(LBFGS(steps=3000, memory=50, block=100, redraw=2000)),
+        RevertOnWorse(LBFGS(3000, 50, 3750, block=100, redraw=2000)),
     )
     assert by_name("sa-pinn", family, at=at, steps=100).phases == (
         Adam(steps=100, final_rate=1e-3, block=100),
-        LBFGS(steps=50, memory=50, weighted=True),
+        LBFGS(50, 50, 75, weighted=True),
     )
     fno = by_name("fno", family_of("burgers"), steps=7)
     assert of_kind(Supervised, fno.phases[0]).epochs == 7

@@ -14,8 +14,9 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
-from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
+from lcpinn.optimiser import line_search
+from lcpinn.optimiser.line_search import Search
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
@@ -34,13 +35,17 @@ class Pairs(NamedTuple):
 
 
 class LBFGSState(NamedTuple):
-    """Where a run stands; `stalled` counts searches in a row that gained nothing."""
+    """Where a run stands; `stalled` counts searches in a row that gained nothing.
+
+    A step is a whole line search, which takes one or more evaluations.
+    """
 
     params: Params
     pairs: Pairs
     key: Array
     weighting: Any  # the weighting's own state, which stays as it is
     step: Array
+    evaluations: Array
     stalled: Array
     loss: Array
     slope: Float[Array, " p"]
@@ -49,7 +54,7 @@ class LBFGSState(NamedTuple):
 
 @spec
 class LBFGS(Phase):
-    """Liu and Nocedal (1989) with a zoom line search (Nocedal and Wright, algorithm 3.6).
+    """Liu and Nocedal (1989) with a line search for the strong Wolfe conditions.
 
     It needs a deterministic objective, so points and lambdas are frozen; with `redraw`, a number of
     steps after each of which lambda is drawn anew, the curvature that was seen is kept. `weighted`
@@ -57,11 +62,13 @@ class LBFGS(Phase):
 
     Where a search gains nothing (in single precision rounding is enough for that), it begins again
     with steepest descent, from steps ten times shorter each time. It stops when the gradient
-    vanishes, or when `patience` searches in a row have gained nothing, and says which.
+    vanishes, when `patience` searches in a row have gained nothing, or after so many `evaluations`
+    (without a number: as many as the steps take), and says which.
     """
 
     steps: int = 1_500
     memory: int = 20
+    evaluations: int | None = None
     gradient_tolerance: float = 0.0
     patience: int = 10
     block: int = 50
@@ -70,8 +77,6 @@ class LBFGS(Phase):
 
     def build(self, setup: Setup) -> Stage:
         frozen = None if self.redraw else setup.fixed(setup.quadrature)
-        # From the step's own length: one that rounding cut short says nothing about the next.
-        search = optax.scale_by_zoom_linesearch(25, initial_guess_strategy="one")
 
         def batch_of(key: Array, step: Array) -> Batch:
             if frozen is not None:
@@ -88,6 +93,7 @@ class LBFGS(Phase):
                 key=key,
                 weighting=weighting,
                 step=step,
+                evaluations=step,
                 stalled=step,
                 loss=jnp.zeros((), flat.dtype),
                 slope=jnp.zeros_like(flat),
@@ -115,9 +121,13 @@ class LBFGS(Phase):
                 end = jnp.minimum(end, (state.step // self.redraw + 1) * self.redraw)
                 state = measured(state)
             value = losses(state)
-            advanced = lambda s: searched(search, lambda p: value(p)[0], s)
-            going = lambda s: (s.step < end) & _is_finite(s) & ~self._over(s)
-            state = jax.lax.while_loop(going, advanced, state)
+            evaluated = lambda carry: one_evaluation(lambda p: value(p)[0], *carry)
+
+            def going(carry: tuple[LBFGSState, Search]) -> Array:
+                state, _ = carry
+                return (state.step < end) & _is_finite(state) & ~self._over(state)
+
+            state, _ = jax.lax.while_loop(going, evaluated, (state, next_search(state)))
             return state, {"loss": state.loss, "terms": value(state.params)[1]}
 
         compiled = setup.jit(run)
@@ -137,7 +147,8 @@ class LBFGS(Phase):
 
     def _over(self, state: LBFGSState) -> Array:
         flat = state.gradient <= self.gradient_tolerance
-        return flat | (state.stalled >= self.patience)
+        over = flat | (state.stalled >= self.patience)
+        return over if self.evaluations is None else over | (state.evaluations >= self.evaluations)
 
     def _stopped(self, state: LBFGSState, info: Info) -> Stop | None:
         step, gradient = int(state.step), float(state.gradient)
@@ -151,6 +162,9 @@ class LBFGS(Phase):
             return Stop(StopReason.PRECISION, text)
         if step >= self.steps:
             return Stop(StopReason.STEPS, f"{self.steps} steps done")
+        if self.evaluations is not None and int(state.evaluations) >= self.evaluations:
+            text = f"{self.evaluations} evaluations done in {step} steps"
+            return Stop(StopReason.STEPS, text)
         return None
 
     @property
@@ -162,41 +176,62 @@ class LBFGS(Phase):
 
     def scaled(self, share: float) -> LBFGS:
         steps = max(1, round(share * self.steps))
-        return replace(self, steps=steps, block=min(self.block, steps))
+        most = None if self.evaluations is None else max(1, round(share * self.evaluations))
+        return replace(self, steps=steps, evaluations=most, block=min(self.block, steps))
 
 
-def searched(search: Any, loss: Callable[[Params], Array], state: LBFGSState) -> LBFGSState:
-    """One line search along the quasi-Newton direction, or along the slope where that fails."""
-    flat, unravel = ravel_pytree(state.params)
-    slope = state.slope
-    downhill = -times_inverse_hessian(state.pairs, slope)
-    is_descent = downhill @ slope < -1e-4 * jnp.linalg.norm(downhill) * state.gradient
-    shorter = 0.1 ** jnp.maximum(state.stalled - 1, 0).astype(flat.dtype)
-    steepest = -slope * jnp.minimum(1, 1 / state.gradient) * shorter
+# -- A step ----------------------------------------------------------------------------------------
+
+
+def next_search(state: LBFGSState) -> Search:
+    """Along the quasi-Newton direction, or along the slope where that fails.
+
+    From the step's own length: one that rounding cut short says nothing about the next.
+    """
+    downhill = -times_inverse_hessian(state.pairs, state.slope)
+    is_descent = downhill @ state.slope < -1e-4 * jnp.linalg.norm(downhill) * state.gradient
+    shorter = 0.1 ** jnp.maximum(state.stalled - 1, 0).astype(downhill.dtype)
+    steepest = -state.slope * jnp.minimum(1, 1 / state.gradient) * shorter
     direction = jnp.where(is_descent & (state.stalled == 0), downhill, steepest)
-    moved, after = search.update(
-        direction,
-        search.init(flat),
-        flat,
-        value=state.loss,
-        grad=slope,
-        value_fn=lambda vector: loss(unravel(vector)),
-    )
-    value, new_slope = after.value, after.grad
-    gained = value < state.loss  # not where it is NaN
-    kept = gained & is_curved(moved, new_slope - slope)
-    pairs = with_pair(state.pairs, moved, new_slope - slope)
+    return line_search.begin(state.loss, state.slope, direction)
+
+
+def one_evaluation(
+    loss: Callable[[Params], Array], state: LBFGSState, search: Search
+) -> tuple[LBFGSState, Search]:
+    """The search goes on with one evaluation more; where it ends, the next one begins."""
+    flat, unravel = ravel_pytree(state.params)
+    along = flat + search.length * search.direction
+    value, slope = jax.value_and_grad(lambda vector: loss(unravel(vector)))(along)
+    state = state._replace(evaluations=state.evaluations + 1)
+    search = line_search.told(search, value, slope)
+
+    def ended() -> tuple[LBFGSState, Search]:
+        after = searched(state, search)
+        return after, next_search(after)
+
+    return jax.lax.cond(search.over, ended, lambda: (state, search))
+
+
+def searched(state: LBFGSState, search: Search) -> LBFGSState:
+    """Where a line search led to; where it gained nothing, what curvature was seen is forgotten."""
+    flat, unravel = ravel_pytree(state.params)
+    moved, best = search.low.length * search.direction, search.low
+    gained = best.loss < state.loss
+    change = search.gradient - state.slope
+    kept = gained & is_curved(moved, change)
+    pairs = with_pair(state.pairs, moved, change)
     fresh = no_pairs(len(state.pairs.upper), flat)
     choose = lambda first, other, old: jnp.where(kept, first, jnp.where(gained, other, old))
-    new_slope = jnp.where(gained, new_slope, slope)
+    slope = jnp.where(gained, search.gradient, state.slope)
     return state._replace(
         params=unravel(jnp.where(gained, flat + moved, flat)),
         pairs=jax.tree.map(choose, pairs, state.pairs, fresh),
         step=state.step + 1,
         stalled=jnp.where(gained, 0, state.stalled + 1),
-        loss=jnp.where(gained, value, state.loss),
-        slope=new_slope,
-        gradient=jnp.linalg.norm(new_slope),
+        loss=jnp.where(gained, best.loss, state.loss),
+        slope=slope,
+        gradient=jnp.linalg.norm(slope),
     )
 
 

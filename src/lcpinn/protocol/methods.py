@@ -141,7 +141,7 @@ def sa_pinn(
     given = settings_of_paper(family, data=data)
     adam = given.sa_budget[0] if steps is None else steps
     lbfgs = max(1, given.sa_budget[1] * adam // given.sa_budget[0])
-    finish = LBFGS(lbfgs, given.history, block=min(50, lbfgs), weighted=True)
+    finish = replace(given.line_searches(lbfgs, block=50), weighted=True)
     weighting = SelfAdaptive(random_start=True, factor=0.5, relative=False, observations=False)
     phases = (given.descent(adam, constant=True), finish)
     return _single(_named("sa-pinn", data), family, at, given, weighting, phases)

@@ -17,7 +17,8 @@ from lcpinn.protocol.reference_data import ReferenceData
 from lcpinn.sampling import Sampling
 
 SEED = 42  # of the points, which all seeds and methods share
-CALL = 20  # iterations of L-BFGS in a call: what the paper counts are calls
+CALL = 20  # iterations of L-BFGS in a call: what the paper counts are calls,
+CALL_EVALUATIONS = 25  # of which each may evaluate the loss so often
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,13 @@ class Settings:
         """L-BFGS on lambdas that stay for a while, kept only if it does no harm."""
         if not self.lbfgs:
             return ()
-        phase = LBFGS(self.lbfgs, self.history, block=min(100, self.lbfgs), redraw=self.redraw)
+        phase = replace(self.line_searches(self.lbfgs, block=100), redraw=self.redraw)
         return (RevertOnWorse(phase, self.grid if self.data else 0),)
+
+    def line_searches(self, steps: int, block: int) -> LBFGS:
+        """So many iterations of L-BFGS, within what as many calls may evaluate."""
+        evaluations = -(-steps // CALL) * CALL_EVALUATIONS
+        return LBFGS(steps, self.history, evaluations, block=min(block, steps))
 
     def phases(self) -> tuple[Any, ...]:
         return (self.descent(), *self.finish())
