@@ -10,7 +10,7 @@ from toy import Decay, Interrupted, interrupt_after, the
 
 import lcpinn as lc
 from lcpinn.network import MLP, FiLM
-from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts, gauss_newton
+from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts, rounds
 from lcpinn.optimiser.acceptance import ModelDriven
 from lcpinn.optimiser.descent_rows import DescentRows
 from lcpinn.optimiser.stage import Setup
@@ -85,9 +85,9 @@ def test_a_descent_on_more_rows_fits_what_lies_between(setup, monkeypatch):
 
     Nothing is resampled: where other rows are drawn, the few happen to be better ones or worse.
     """
-    compiled, begin = [], gauss_newton.in_background
+    compiled, begin = [], rounds.in_background
     counted = lambda lowered: compiled.append(lowered) or begin(lowered)
-    monkeypatch.setattr(gauss_newton, "in_background", counted)
+    monkeypatch.setattr(rounds, "in_background", counted)
     with jax.enable_x64(True):
         alone = replace(EXPLORING, overfit=1e30)
         few, rows, said = held_out_after(alone, setup)

@@ -26,8 +26,8 @@ from lcpinn.optimiser import (
     Stop,
     StopReason,
 )
-from lcpinn.optimiser.gauss_newton import HeldOut
 from lcpinn.optimiser.resampling import Resampling
+from lcpinn.optimiser.rounds import HeldOut
 from lcpinn.optimiser.stage import Info
 from lcpinn.protocol import Protocol, fast
 from lcpinn.sampling import Sampling
@@ -341,7 +341,7 @@ def test_building_starts_neither_a_clock_nor_a_compilation(monkeypatch):
     """Both begin with the first start; the next ones share them."""
     compiled = []
     monkeypatch.setattr(
-        "lcpinn.optimiser.gauss_newton.in_background",
+        "lcpinn.optimiser.rounds.in_background",
         lambda lowered: compiled.append(lowered) or (lambda: None),
     )
     now = [100.0]

@@ -77,6 +77,9 @@ class ModelDriven:
             first,
         )
 
+    def contracted(self, pace: Pace) -> Pace:
+        return pace.restarted(CONTRACTION)
+
     def _exploring(self, pace: Pace, step: Step, first: Array) -> Pace:
         history = with_merit(pace.history, step.model_loss)
         lowest, before = history[-1], history[-min(5, len(history))]
@@ -85,7 +88,7 @@ class ModelDriven:
         radius = jnp.where(shrinks, SHRINKAGE, 1.0) * pace.radius
         over = self.explored(history) | (lowest <= ROUNDING * first)
         on = pace._replace(radius=radius, history=history)
-        return jax.tree.map(lambda a, b: jnp.where(over, a, b), on.restarted(CONTRACTION), on)
+        return jax.tree.map(lambda a, b: jnp.where(over, a, b), self.contracted(on), on)
 
     def _contracting(self, pace: Pace, step: Step, first: Array) -> Pace:
         del first

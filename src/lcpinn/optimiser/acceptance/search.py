@@ -75,7 +75,8 @@ class Acceptance(Protocol):
 
     A rule that `explores` begins every round with a part in which not the loss but the model loss
     |r + J p|² is watched, and then contracts the trust region. With fewer than `descent` steps left
-    exploring ends. `paced` is the pace after a step; `first` is the loss of the first one.
+    exploring ends, with the pace `contracted`. `paced` is the pace after a step; `first` is the
+    loss of the first one.
     """
 
     @property
@@ -92,6 +93,8 @@ class Acceptance(Protocol):
     ) -> Selection: ...
 
     def paced(self, pace: Pace, step: Step, first: Array) -> Pace: ...
+
+    def contracted(self, pace: Pace) -> Pace: ...
 
 
 class ByLoss(ABC):
@@ -119,6 +122,9 @@ class ByLoss(ABC):
     def paced(self, pace: Pace, step: Step, first: Array) -> Pace:
         del first
         return pace._replace(history=with_merit(pace.history, step.loss))
+
+    def contracted(self, pace: Pace) -> Pace:
+        return pace  # these never explore
 
 
 def with_merit(history: Array, merit: Array) -> Array:
