@@ -260,6 +260,28 @@ def test_lbfgs_draws_lambda_anew_and_keeps_its_points():
 
 
 @pytest.mark.slow
+def test_lbfgs_leaves_a_draw_that_gains_nothing_any_more(monkeypatch):
+    """In single precision a draw is exhausted long before the next one is due."""
+    setup = make(Decay(), quadrature=Sampling(6, 2, 3, "frozen"))
+    params = start(setup)
+
+    def flat(*_):
+        def value(params):
+            loss = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params))
+            return 1.0 + loss - jax.lax.stop_gradient(loss), {"equation": loss}
+
+        return value
+
+    monkeypatch.setattr(optimiser_lbfgs, "objective", flat)
+    stage = LBFGS(steps=40, block=20, redraw=10, patience=3).build(setup)
+    state, infos, reason = run(stage, params)
+    assert len(infos) == 4  # one for each draw
+    assert reason.reason is StopReason.PRECISION
+    assert str(reason) == "no decrease left in float32 after 33 steps, draw 4"
+    assert_equal(state.params, params)
+
+
+@pytest.mark.slow
 def test_lbfgs_goes_on_with_the_weights_that_were_learnt():
     points = Sampling(6, 2, 1, "frozen")
     setup = make(Decay().at(k=1.0), weighting=SelfAdaptive(), sampling=points, quadrature=points)

@@ -63,7 +63,8 @@ class LBFGS(Phase):
     Where a search gains nothing (in single precision rounding is enough for that), it begins again
     with steepest descent, from steps ten times shorter each time. It stops when the gradient
     vanishes, when `patience` searches in a row have gained nothing, or after so many `evaluations`
-    (without a number: as many as the steps take), and says which.
+    (without a number: as many as the steps take), and says which. With `redraw`, what gains nothing
+    any more goes on with the next draw: the steps until then are not taken.
     """
 
     steps: int = 1_500
@@ -116,9 +117,13 @@ class LBFGS(Phase):
             return state._replace(loss=loss, slope=flat, gradient=jnp.linalg.norm(flat))
 
         def run(state: LBFGSState) -> tuple[LBFGSState, Info]:
+            if self.redraw:
+                stalls = state.stalled >= self.patience
+                step = jnp.where(stalls, self._next_draw(state), state.step)
+                state = state._replace(step=step, stalled=jnp.where(stalls, 0, state.stalled))
             end = jnp.minimum(state.step + self.block, self.steps)
             if self.redraw:
-                end = jnp.minimum(end, (state.step // self.redraw + 1) * self.redraw)
+                end = jnp.minimum(end, self._next_draw(state))
                 state = measured(state)
             value = losses(state)
             evaluated = lambda carry: one_evaluation(lambda p: value(p)[0], *carry)
@@ -145,6 +150,10 @@ class LBFGS(Phase):
         functions = (init, advance, self._stopped, keep, run, diagnose)
         return Stage(self.steps, *functions, adopt=adopt)
 
+    def _next_draw(self, state: LBFGSState) -> Array:
+        """The step at which lambda is drawn anew."""
+        return (state.step // self.redraw + 1) * self.redraw
+
     def _over(self, state: LBFGSState) -> Array:
         flat = state.gradient <= self.gradient_tolerance
         over = flat | (state.stalled >= self.patience)
@@ -157,8 +166,10 @@ class LBFGS(Phase):
         if gradient <= self.gradient_tolerance:
             text = f"gradient {gradient:.1e} within tolerance after {step} steps"
             return Stop(StopReason.GRADIENT, text)
-        if int(state.stalled) >= self.patience:
-            text = f"no decrease left in {np.asarray(state.loss).dtype} after {step} steps"
+        last = not self.redraw or int(self._next_draw(state)) >= self.steps
+        if int(state.stalled) >= self.patience and last:
+            draw = f", draw {step // self.redraw + 1}" if self.redraw else ""
+            text = f"no decrease left in {np.asarray(state.loss).dtype} after {step} steps{draw}"
             return Stop(StopReason.PRECISION, text)
         if step >= self.steps:
             return Stop(StopReason.STEPS, f"{self.steps} steps done")
