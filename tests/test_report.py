@@ -13,7 +13,7 @@ from lcpinn.families import FAMILIES
 from lcpinn.plot.style import save
 from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, methods, needed, of_first_study, one_method
-from lcpinn.study.report import figures, tables
+from lcpinn.study.report import figures, markdown, tables
 from lcpinn.study.report.ablations import ABLATIONS, ablation_table, shots_table
 from lcpinn.study.report.cells import Cell, Study, compared, paper_at, paper_cell, verdict
 from lcpinn.study.report.markdown import cost, duration, error, spread, table
@@ -336,3 +336,10 @@ def test_a_figure_is_the_same_file_twice(study, tmp_path):
     drawn = [figures.spread(study) for _ in range(2)]
     once, again = (save(one, tmp_path / f"{i}.svg") for i, one in enumerate(drawn) if one)
     assert once.read_bytes() == again.read_bytes()
+
+
+def test_seeds_that_are_far_apart_are_named():
+    assert markdown.by_seed(None) == markdown.NOT_RUN
+    assert markdown.by_seed(Cell.of([1e-3, 2e-3])) == "1.50e-3 ± 5.00e-4 (2 seeds)"
+    said = markdown.by_seed(Cell.of([1e-3, 1e-1, 1e-3, 1e-1]))
+    assert said == "5.05e-2 ± 4.95e-2; seed by seed 1.00e-3, 1.00e-1, 1.00e-3, 1.00e-1"

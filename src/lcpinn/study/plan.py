@@ -123,10 +123,11 @@ SWITCHES: dict[str, list[tuple[str, str]]] = {
         ("sa-pinn", ""), ("relobralo", ""), ("relobralo-data", ""), ("sa-pinn-data", ""),
     ],
     "burgers": [
-        ("paper", ""), ("paper-data", ""), ("paper", "points=fresh"), ("relobralo", ""),
-        ("relobralo-data", ""), ("relobralo", "points=fresh"), ("causal-pinn", ""),
-        ("causal-pinn-data", ""), ("causal-pinn", "faces=100"), ("causal-pinn", "points=fresh"),
-        ("sa-pinn", ""), ("sa-pinn-data", ""), ("paper", "prior=simplex"),
+        ("paper", ""), ("paper-data", ""), ("paper", "points=fresh"),
+        ("paper-data", "points=fresh"), ("relobralo", ""), ("relobralo-data", ""),
+        ("relobralo", "points=fresh"), ("causal-pinn", ""), ("causal-pinn-data", ""),
+        ("causal-pinn", "faces=100"), ("causal-pinn", "points=fresh"), ("sa-pinn", ""),
+        ("sa-pinn-data", ""), ("paper", "prior=simplex"),
     ],
     "schrodinger-1d": [
         ("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500"), ("sa-pinn", ""),
@@ -149,6 +150,7 @@ _FIRST: list[tuple[str, str, str]] = [
     ("helmholtz-1d", "paper", ""), ("helmholtz-1d", "paper-data", ""),
     ("burgers", "causal-pinn-data", ""), ("burgers", "relobralo-data", ""),
     ("helmholtz-1d", "paper", "lbfgs=1500"), ("burgers", "paper", "points=fresh"),
+    ("burgers", "paper-data", "points=fresh"),
     ("schrodinger-1d", "paper", ""), ("schrodinger-1d", "paper-data", ""),
     ("buckley-leverett", "paper", ""), ("buckley-leverett", "paper-data", ""),
     ("buckley-leverett", "relobralo-data", ""),

@@ -30,11 +30,13 @@ class Cell:
     seconds: float | None = None  # of one training
     at_once: int = 1
     device: str = ""
+    each: tuple[float, ...] = field(default=(), compare=False)  # seed by seed
 
     @staticmethod
     def of(values: Iterable[float], **more: Any) -> Cell:
-        samples = list(values)
-        return Cell(float(np.mean(samples)), float(np.std(samples)), len(samples), **more)
+        samples = tuple(values)
+        mean, std = float(np.mean(samples)), float(np.std(samples))
+        return Cell(mean, std, len(samples), each=samples, **more)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,13 @@ def spread(cell: Cell | None) -> str:
     return f"{error(cell.mean)} ± {error(cell.std)}{seeds}"
 
 
+def by_seed(cell: Cell | None) -> str:
+    """The same, and each seed's error where they are tenfold apart: a mean says little then."""
+    if cell is None or not cell.each or max(cell.each) < 10 * min(cell.each):
+        return spread(cell)
+    return f"{spread(cell)}; seed by seed {', '.join(map(error, cell.each))}"
+
+
 def judged(ours: Cell | None, paper: Cell | None) -> str:
     """Our result, and how it compares where the paper has one."""
     if ours is None or paper is None:

@@ -13,6 +13,7 @@ from lcpinn.study.report.cells import Cell, Study, paper_at, paper_cell, verdict
 from lcpinn.study.report.markdown import (
     METHODS,
     NOT_RUN,
+    by_seed,
     cost,
     duration,
     error,
@@ -93,7 +94,7 @@ def note_lines(study: Study, family: str) -> Lines:
         for protocol, change in note["shown_by"]:
             cell = study.cell(family, protocol, change, published=True)
             how = ", ".join(filter(None, (METHODS[protocol], CHANGES[change].words * bool(change))))
-            lines.append(f"    - {how}: {spread(cell)}")
+            lines.append(f"    - {how}: {by_seed(cell)}")
     return lines
 
 
