@@ -16,7 +16,6 @@ from lcpinn.plot.style import (
     DOUBLE,
     MARKERS,
     SINGLE,
-    above,
     colour_bar,
     image,
     in_style,
@@ -73,7 +72,7 @@ def frontier(study: Study) -> Figure | None:
     ]
     if not families:
         return None
-    figure = Figure(figsize=(DOUBLE, 3.4))
+    figure, shown = Figure(figsize=(DOUBLE, 3.9), layout="constrained"), {}
     for axis, family in zip(
         np.atleast_1d(figure.subplots(1, len(families))), families, strict=True
     ):
@@ -85,12 +84,12 @@ def frontier(study: Study) -> Figure | None:
             alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting
             times = [cell.seconds * (1 if alone else k) for k in SETTINGS]
             dashes = "--" if method.endswith("-data") else "-"
-            axis.plot(times, [cell.mean] * len(times), label=_label(method, settings), ls=dashes,
-                      **_look(method))  # fmt: skip
+            look = {"ls": dashes, **_look(method)}
+            (shown[_label(method, settings)],) = axis.plot(times, [cell.mean] * len(times), **look)
         axis.set(xscale="log", xlabel="seconds of training for K settings", title=family)
         logarithmic(axis)
         axis.set_ylabel("relative $L^2$ error")
-        axis.legend(fontsize=6, frameon=True, framealpha=0.9, edgecolor="none")
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4, fontsize=7)
     return figure
 
 
@@ -100,7 +99,7 @@ def per_parameter(study: Study, family: str) -> Figure | None:
     parameter = PER[family]
     if not any(study.cell(family, p) for p in OURS):
         return None
-    figure = Figure(figsize=(DOUBLE, 3.2))
+    figure = Figure(figsize=(DOUBLE, 3.6), layout="constrained")
     axis = figure.subplots()
     for method in _every_method(family):
         settings = study.settings(family, method)
@@ -112,7 +111,7 @@ def per_parameter(study: Study, family: str) -> Figure | None:
     _papers(axis, family, parameter)
     axis.set(xlabel=symbol(parameter), ylabel="relative $L^2$ error")
     logarithmic(axis)
-    above(axis, 4)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=7)
     return figure
 
 
