@@ -55,16 +55,16 @@ class KnownSeries:
         each, total = coordinates.reshape(-1, 1, dim), num_lambda * num
         # Of every point the lambda; the last one again and again, to fill the last chunk.
         chosen = np.minimum(np.arange(-(-total // AT_ONCE) * AT_ONCE), total - 1)
-        found = [
+        parts = [
             jax.tree.map(np.asarray, self._program(each[part], parameters[part // num], orders))
             for part in chosen.reshape(-1, AT_ONCE)
         ]
 
-        def joined(*parts: np.ndarray) -> Array:
-            whole = np.concatenate(parts)[:total]
+        def joined(*leaves: np.ndarray) -> Array:
+            whole = np.concatenate(leaves)[:total]
             return jnp.asarray(whole.reshape(num_lambda, num, *whole.shape[2:]))
 
-        return jax.tree.map(joined, *found)
+        return jax.tree.map(joined, *parts)
 
     @cached_property
     def _program(self) -> Callable[[Any, Any, Orders], PointSeries]:

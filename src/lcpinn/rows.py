@@ -451,11 +451,11 @@ def rows_and_jacobian(
     check_one_point_per_lambda(batch)
     num = num_components(problem, unravel(theta), batch)
     jacobian_at = places_jacobian(problem, weighting, unravel, scale)
-    found = by_place(problem, batch, theta, partial(jacobian_at, theta))
+    places = by_place(problem, batch, theta, partial(jacobian_at, theta))
     rows: list[Array] = []
     jacobian: list[Array] = []
     for where, terms in problem.family.groups.items():
-        (values, derivatives), at = found[where], 0
+        (values, derivatives), at = places[where], 0
         for term in terms:
             of_term = slice(at, at + num[term.name])
             rows.append(values[:, of_term].ravel())
@@ -468,15 +468,15 @@ def by_place(
     problem: Problem, batch: Batch, theta: Array, function: Callable[[Batch], dict[str, Result]]
 ) -> dict[str, Result]:
     """A function of places, row by row, asked for as many rows at a time as fit into memory."""
-    size, found = rows_at_once(theta.size, theta.dtype.itemsize), {}
+    size, results = rows_at_once(theta.size, theta.dtype.itemsize), {}
     for part in parts_at_once(problem, batch, size):
         if len(part) > 1:
-            found |= function(part)
+            results |= function(part)
             continue
         ((where, points),) = part.items()
         alone = lambda chunk, where=where: function({where: chunk})[where]
-        found[where] = map_chunks(alone, points, size)
-    return found
+        results[where] = map_chunks(alone, points, size)
+    return results
 
 
 def parts_at_once(problem: Problem, batch: Batch, size: int) -> list[Batch]:

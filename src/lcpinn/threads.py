@@ -40,7 +40,7 @@ class ThreadTrial:
 
     def __init__(self, trials: bool):
         self.num = max(1, usable_cores() // 2)
-        self.wait = self.left = self.FIRST if trials and usable_cores() > 1 else 0
+        self.wait = self.until_trial = self.FIRST if trials and usable_cores() > 1 else 0
         self.before = self.on_trial = 0.0
 
     def blas_threads(self) -> AbstractContextManager[Any]:
@@ -50,7 +50,7 @@ class ThreadTrial:
     def took(self, seconds: float) -> None:
         """How long that piece took, in a unit of its own."""
         if self._trying:
-            self.on_trial, self.left = seconds, -1
+            self.on_trial, self.until_trial = seconds, -1
             return
         if self.on_trial:  # compared with the pieces before and after: work may change meanwhile
             ratio = self.on_trial / (0.5 * (self.before + seconds))
@@ -58,12 +58,12 @@ class ThreadTrial:
                 self.num = self._other
             elif ratio > 1 / self.PAYS:
                 self.wait *= 2
-            self.left, self.on_trial = self.wait, 0.0
-        self.before, self.left = seconds, self.left - 1
+            self.until_trial, self.on_trial = self.wait, 0.0
+        self.before, self.until_trial = seconds, self.until_trial - 1
 
     @property
     def _trying(self) -> bool:
-        return bool(self.wait) and self.left == 0
+        return bool(self.wait) and self.until_trial == 0
 
     @property
     def _other(self) -> int:

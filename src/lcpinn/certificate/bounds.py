@@ -138,8 +138,8 @@ class Bounds:
         """Two constants have to agree. Far off, a linearised equation bounds nothing."""
         if not self._constants:
             return np.inf
-        left = [norm(self._at, basis, coefficients) for norm in self._small.norms]
-        one, other = (constant.bound(np.array(left)) for constant in self._constants)
+        norms = [norm(self._at, basis, coefficients) for norm in self._small.norms]
+        one, other = (constant.bound(np.array(norms)) for constant in self._constants)
         most = ROUNDED * size + SURE * max(one, other)
         agree = max(one, other) <= STEADY * min(one, other)
         return most if agree and self._is_nearly_linear(most) else np.inf

@@ -154,7 +154,7 @@ class InSlabs:
         factorised = 1 if self.family.is_linear() else num  # times, for all slabs
         for grown in range(first, 2):
             now = tuple(_rounded(FINER**grown * size) for size in sizes)
-            if self._pace * num * math.prod(now) > patience.left:
+            if self._pace * num * math.prod(now) > patience.remaining:
                 self._pace /= 2  # the first one compiled programs, too
                 return None
             if not patience.allows(now, grown - first, factorised):
@@ -243,11 +243,11 @@ class InSlabs:
                 return None
             rows += self._continued(slab, before, d)
             try:
-                found = solve(rows, ACCURATE, factors)
+                solution = solve(rows, ACCURATE, factors)
             except NotSolvable:
                 return None
-            initial = max(initial, float(np.sum(found.initial[: len(slab.grids)] ** 2)))
-            step = found.coefficients.reshape(d.shape)
+            initial = max(initial, float(np.sum(solution.initial[: len(slab.grids)] ** 2)))
+            step = solution.coefficients.reshape(d.shape)
             d = d + step
             values = slab.inside.series(d)[0]
             size, change = (
@@ -256,7 +256,7 @@ class InSlabs:
             scale = np.sqrt(slab.mean_square(at.values(slab.inside.points) + values))
             settled = np.all((size < LARGE * scale) | (change < SETTLED * size))
             if self.family.is_linear() or settled:
-                return Solved(slab, d, initial, float(np.sum(found.remaining**2)))
+                return Solved(slab, d, initial, float(np.sum(solution.remaining**2)))
         return None
 
     def _continued(self, slab: Slab, before: Solved | None, d: np.ndarray) -> list[LinearisedRows]:

@@ -99,7 +99,7 @@ class Patience:
         return time.perf_counter() - self._began
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         return self.seconds - self.spent
 
     def allows(self, sizes: Sequence[int], grown: int = 0, times: int = 1) -> bool:
@@ -110,4 +110,4 @@ class Patience:
         if unknowns > MOST[dim]:
             return False
         takes = times * PACE[dim] * (self._work() if dim > 1 else 1.0) * unknowns**3
-        return takes <= self.left
+        return takes <= self.remaining

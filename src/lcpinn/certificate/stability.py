@@ -51,8 +51,8 @@ def stability(expansion: Expansion, at: Linearisation, scale: np.ndarray) -> Sta
     rows = [TensorRows(block) for block in blocks]
     normal, mass = NormalMatrix(rows), _mass(expansion, scale)
     random = np.random.default_rng(0).standard_normal((STARTS, expansion.zero.size))
-    found = [_largest(normal, mass, start) for start in random]
-    largest, function = max(found, key=lambda pair: pair[0])
+    estimates = [_largest(normal, mass, start) for start in random]
+    largest, function = max(estimates, key=lambda pair: pair[0])
     image = sum(float(np.sum(r.apply(function) ** 2)) for r in rows)
     square = float(function @ mass(function))
     itself = square / max(image, np.finfo(float).tiny)

@@ -179,9 +179,9 @@ class RowSystem:
         jacobian_at = places_jacobian(self.problem, self.weighting, self.unravel, self.scale)
 
         def of_places(places: Batch) -> Part:
-            found = jacobian_at(theta, places).values()
-            rows = jnp.concatenate([rows.ravel() for rows, _ in found])
-            return part(jnp.concatenate([j.reshape(-1, theta.size) for _, j in found]), rows)
+            pairs = jacobian_at(theta, places).values()
+            rows = jnp.concatenate([rows.ravel() for rows, _ in pairs])
+            return part(jnp.concatenate([j.reshape(-1, theta.size) for _, j in pairs]), rows)
 
         for places in parts_at_once(self.problem, self.batch, size):
             if len(places) > 1:

@@ -496,8 +496,8 @@ def _jumps(bench: _Bench) -> str:
     """What a page means where coefficients jump depends on how it is written: say what is taken."""
     if not isinstance(bench.family.domain, Box):
         raise _Void("not looked for: the domain is no box")
-    found = interfaces(linearised(bench.family))
-    return "; ".join(map(str, found)) or "no coefficient of a highest derivative jumps"
+    jumps = interfaces(linearised(bench.family))
+    return "; ".join(map(str, jumps)) or "no coefficient of a highest derivative jumps"
 
 
 def _words(names: Iterable[str], values: Iterable[Any]) -> str:

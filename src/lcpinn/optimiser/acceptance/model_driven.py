@@ -115,10 +115,10 @@ def _longest(candidates: Candidates, rows_after: RowsAfter, contracting: Array) 
     While the trust region contracts the largest damping will do where none is: waiting for it to
     grow would cost a factorisation.
     """
-    index, found = smallest_damping_of(candidates.admissible)
+    index, exists = smallest_damping_of(candidates.admissible)
     step = candidates.directions[index]
     loss = jnp.sum(rows_after(step[None]) ** 2)
-    return Selection(step, index, loss, (found | contracting) & jnp.isfinite(loss))
+    return Selection(step, index, loss, (exists | contracting) & jnp.isfinite(loss))
 
 
 def _lowest(candidates: Candidates, rows_after: RowsAfter) -> Selection:
