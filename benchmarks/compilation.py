@@ -35,7 +35,7 @@ from benchmarks.stamp import stamp
 from lcpinn import chunks
 from lcpinn.families import FAMILIES
 from lcpinn.files import write_json
-from lcpinn.optimiser import GaussNewton, Setup, gauss_newton
+from lcpinn.optimiser import GaussNewton, Setup, rounds
 from lcpinn.precision import double
 from lcpinn.protocol import gauss_newton as protocol
 from lcpinn.protocol import sizes
@@ -101,7 +101,7 @@ def of_page() -> None:
         key = jax.random.PRNGKey(0)
         state = stage.init(jax.jit(setup.problem.init)(key), key)
         state, _ = stage.advance(state)
-        over = jnp.asarray(10 * gauss_newton.LARGEST_DAMPING)
+        over = jnp.asarray(10 * rounds.LARGEST_DAMPING)
         stage.advance(state._replace(damping=over))  # a round that is over: the next one begins
     seconds = time.process_time() - began
     print(json.dumps({"seconds": seconds, "traced": traced["times"], "programs": programs}))
@@ -111,7 +111,7 @@ def as_on_an_accelerator() -> None:
     """The sizes and chunks of one, without a trial; programs are compiled one after the other."""
     replaced(sizes, jax=SimpleNamespace(default_backend=lambda: "gpu"))
     replaced(protocol, can_be_tried=lambda family: False)
-    replaced(gauss_newton, in_background=compiled_at_once)
+    replaced(rounds, in_background=compiled_at_once)
     chunks.MEMORY["cpu"] = chunks.ACCELERATOR_MEMORY
 
 

@@ -22,6 +22,7 @@ from benchmarks import (
     families,
     gauss_newton,
     growth,
+    line_search,
     regression,
     scaling,
     solve,
@@ -519,3 +520,18 @@ def test_settings_of_the_solver_keep_their_places():
     solve.put(entry, solve.Job("helmholtz-1d", "fast"), failed)
     assert entry["fast"] == failed
     assert "failed: out of memory" in solve.line(solve.Job("helmholtz-1d", "fast"), failed)
+
+
+@pytest.mark.slow
+def test_line_searches_are_compared_on_the_same_start(tmp_path):
+    file = tmp_path / "searches.json"
+    few = ["--members", "2", "--steps", "10", "--adam", "1", "--points", "8", "--layers", "1"]
+    line_search.main([*few, "--out", str(file)])
+    ours, other = json.loads(file.read_text())["runs"]
+    assert (ours["search"], other["search"]) == ("ours", "optax")
+    for run in (ours, other):
+        losses = [block["loss"] for block in run["blocks"]]
+        assert losses == sorted(losses, reverse=True)
+        assert losses[-1] < losses[0]
+    # The same first direction, and a first step that satisfies the same conditions.
+    np.testing.assert_allclose(ours["blocks"][0]["loss"], other["blocks"][0]["loss"], rtol=0.2)
