@@ -86,6 +86,8 @@ def measured(
         keys = jax.random.split(jax.random.PRNGKey(0), members)
         first = Adam(steps=adam, block=adam, final_rate=0.0).build(setup)
         finish = LBFGS(steps=steps, memory=50, block=block, patience=steps).build(setup)
+        assert first.run is not None
+        assert finish.run is not None
         start = lambda key: first.run(first.init(setup.problem.init(key), key))[0].params
         state = jax.jit(jax.vmap(lambda key: finish.init(start(key), key)))(keys)
         program = jax.jit(jax.vmap(finish.run)).lower(state).compile()
@@ -120,7 +122,7 @@ def _whole_search(
     loss: Callable[[Any], jax.Array], state: LBFGSState, search: Search
 ) -> tuple[LBFGSState, Search]:
     flat, unravel = ravel_pytree(state.params)
-    method = optax.scale_by_zoom_linesearch(MOST_EVALUATIONS, initial_guess_strategy="one")
+    method: Any = optax.scale_by_zoom_linesearch(MOST_EVALUATIONS, initial_guess_strategy="one")
     moved, after = method.update(
         search.direction,
         method.init(flat),
