@@ -86,11 +86,12 @@ def measured(
         keys = jax.random.split(jax.random.PRNGKey(0), members)
         first = Adam(steps=adam, block=adam, final_rate=0.0).build(setup)
         finish = LBFGS(steps=steps, memory=50, block=block, patience=steps).build(setup)
-        assert first.run is not None
-        assert finish.run is not None
-        start = lambda key: first.run(first.init(setup.problem.init(key), key))[0].params
+        descend, search = first.run, finish.run
+        assert descend is not None
+        assert search is not None
+        start = lambda key: descend(first.init(setup.problem.init(key), key))[0].params
         state = jax.jit(jax.vmap(lambda key: finish.init(start(key), key)))(keys)
-        program = jax.jit(jax.vmap(finish.run)).lower(state).compile()
+        program = jax.jit(jax.vmap(search)).lower(state).compile()
         blocks = []
         for _ in range(BLOCKS):
             began = time.perf_counter()
