@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 import scipy
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Jaxpr, Literal
 
 TIMES = 20  # calls that take as long as to compile
+
+
+class Closed(Protocol):
+    """A jaxpr with its constants, which is a class of its own before JAX 0.12."""
+
+    @property
+    def jaxpr(self) -> Jaxpr: ...
+    @property
+    def consts(self) -> Sequence[Any]: ...
+
 
 # Operations that NumPy has, in all dtypes that a page uses.
 PLAIN: dict[str, Callable[..., Any]] = {
@@ -78,7 +88,7 @@ class Seldom:
     def __init__(self, function: Callable[..., Any], program: Callable[..., Any]):
         self.function, self.program = function, program
         self._calls = 0
-        self._traced: dict[Any, tuple[ClosedJaxpr, Any] | None] = {}
+        self._traced: dict[Any, tuple[Closed, Any] | None] = {}
 
     def __call__(self, *arrays: Any) -> Any:
         self._calls += 1
@@ -98,9 +108,10 @@ class Seldom:
             return jax.tree.unflatten(result, _evaluate(closed, leaves))
 
 
-def _traced(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[ClosedJaxpr, Any] | None:
+def _traced(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Closed, Any] | None:
     """A function's operations and the structure of its result; None where one is not known here."""
-    closed, shape = jax.make_jaxpr(function, return_shape=True)(*arrays)
+    made: Any = jax.make_jaxpr(function, return_shape=True)(*arrays)
+    closed, shape = made
     return (closed, jax.tree.structure(shape)) if _is_known(closed.jaxpr) else None
 
 
@@ -120,13 +131,13 @@ def _is_known(jaxpr: Jaxpr) -> bool:
     return True
 
 
-def _inner(equation: Any) -> ClosedJaxpr | None:
+def _inner(equation: Any) -> Closed | None:
     """What a call calls."""
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    return inner if isinstance(inner, ClosedJaxpr) else None
+    return inner if hasattr(inner, "consts") else None
 
 
-def _evaluate(closed: ClosedJaxpr, values: Sequence[Any]) -> list[Any]:
+def _evaluate(closed: Closed, values: Sequence[Any]) -> list[Any]:
     jaxpr = closed.jaxpr
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, closed.consts), strict=True))
     known |= zip(jaxpr.invars, values, strict=True)
