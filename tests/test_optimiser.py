@@ -151,7 +151,7 @@ def test_lbfgs_lowers_the_loss_on_its_quadrature_and_counts_its_steps(lbfgs):
     np.testing.assert_allclose(losses[-1], after, rtol=1e-3)  # float32, close to its floor
     for name, value in infos[-1]["terms"].items():
         np.testing.assert_allclose(value, terms[name], rtol=1e-3)
-    assert str(reason) == "30 steps done"
+    assert str(reason) == f"30 steps done, {int(state.evaluations)} evaluations"
     assert len(infos) == 3
     assert int(state.step) == 30
     assert_keeps_its_types(stage, params)
@@ -167,7 +167,8 @@ def test_lbfgs_says_that_no_decrease_is_left_at_its_optimum(lbfgs):
         if reason.reason is StopReason.PRECISION:
             break
         params, best = state.params, float(state.loss)
-    assert str(reason) == f"no decrease left in float32 after {int(state.step)} steps"
+    how = f"{int(state.step)} steps, {int(state.evaluations)} evaluations"
+    assert str(reason) == f"no decrease left in float32 after {how}"
     assert int(state.step) < 30
     assert float(state.loss) <= best * (1 + 1e-6)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
@@ -248,7 +249,7 @@ def test_lbfgs_draws_lambda_anew_and_keeps_its_points():
     stage = LBFGS(steps=4, block=3, redraw=2).build(setup)
     state, infos, reason = run(stage, start(setup))
     assert len(infos) == 2  # after 2 and 4 steps
-    assert str(reason) == "4 steps done"
+    assert str(reason).startswith("4 steps done, ")
     first, other = (
         setup.draw(jax.random.fold_in(KEY, epoch), setup.quadrature) for epoch in (0, 1)
     )
@@ -277,7 +278,7 @@ def test_lbfgs_leaves_a_draw_that_gains_nothing_any_more(monkeypatch):
     state, infos, reason = run(stage, params)
     assert len(infos) == 4  # one for each draw
     assert reason.reason is StopReason.PRECISION
-    assert str(reason) == "no decrease left in float32 after 33 steps, draw 4"
+    assert str(reason).startswith("no decrease left in float32 after 33 steps, draw 4, ")
     assert_equal(state.params, params)
 
 

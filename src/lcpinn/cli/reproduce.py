@@ -51,6 +51,10 @@ def reproduce(
     train_only: Annotated[
         bool, typer.Option("--train-only", help="Leave the models to be measured elsewhere.")
     ] = False,
+    times: Annotated[
+        bool,
+        typer.Option("--times", help="Only time a step of every method alone on this device."),
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS|local", help="Run on a Dask scheduler's workers, or here."),
@@ -91,6 +95,7 @@ def reproduce(
     lcpinn reproduce --plan --budget full            in which order, and about how long
     lcpinn reproduce explain-burgers --budget full --seconds 480
     lcpinn reproduce helmholtz-1d burgers --budget cpu
+    lcpinn reproduce --times --budget full           what a step takes, nothing beside it
     lcpinn reproduce --budget full --cluster tcp://127.0.0.1:8786
     """
     from lcpinn.study.execute import execute
@@ -108,6 +113,13 @@ def reproduce(
         return
     if plan:
         _show_plan(runs, store, as_json)
+        return
+    if times:
+        from lcpinn.study.times import measure_times
+
+        measured = measure_times(runs, store, say=say)
+        if as_json:
+            print_json(measured)
         return
     failed = []
     if not render_only and cluster is not None:

@@ -160,7 +160,7 @@ class LBFGS(Phase):
         return over if self.evaluations is None else over | (state.evaluations >= self.evaluations)
 
     def _stopped(self, state: LBFGSState, info: Info) -> Stop | None:
-        step, gradient = int(state.step), float(state.gradient)
+        step, gradient, after = int(state.step), float(state.gradient), int(state.evaluations)
         if not bool(_is_finite(state)):
             return None  # which `advance` reports
         if gradient <= self.gradient_tolerance:
@@ -169,12 +169,13 @@ class LBFGS(Phase):
         last = not self.redraw or int(self._next_draw(state)) >= self.steps
         if int(state.stalled) >= self.patience and last:
             draw = f", draw {step // self.redraw + 1}" if self.redraw else ""
-            text = f"no decrease left in {np.asarray(state.loss).dtype} after {step} steps{draw}"
+            how = f"after {step} steps{draw}, {after} evaluations"
+            text = f"no decrease left in {np.asarray(state.loss).dtype} {how}"
             return Stop(StopReason.PRECISION, text)
         if step >= self.steps:
-            return Stop(StopReason.STEPS, f"{self.steps} steps done")
-        if self.evaluations is not None and int(state.evaluations) >= self.evaluations:
-            text = f"{self.evaluations} evaluations done in {step} steps"
+            return Stop(StopReason.STEPS, f"{self.steps} steps done, {after} evaluations")
+        if self.evaluations is not None and after >= self.evaluations:
+            text = f"{after} evaluations done in {step} steps"
             return Stop(StopReason.STEPS, text)
         return None
 

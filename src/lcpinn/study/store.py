@@ -25,7 +25,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.files import read_json, write_json
 from lcpinn.study.run import Run
 
-NOTES = "notes.json"  # beside the records
+NOTES, TIMES = "notes.json", "times.json"  # beside the records
 BEAT = 10.0  # seconds between signs of life
 STALE = 6 * BEAT  # without one for so long, a claim is void
 
@@ -56,6 +56,15 @@ class Store:
         """What is written beside the records about why results differ; see docs/design.md."""
         file = self.results / NOTES
         return read_json(file) if file.exists() else {}
+
+    def times(self) -> dict[str, Any]:
+        """What a step of each method takes alone on a device; see times.py."""
+        file = self.results / TIMES
+        return read_json(file) if file.exists() else {}
+
+    def write_times(self, times: dict[str, Any]) -> None:
+        self.results.mkdir(parents=True, exist_ok=True)
+        write_json(self.results / TIMES, times)
 
     def is_over(self, run: Run) -> bool:
         return (self.results / f"{run.name}.json").exists()

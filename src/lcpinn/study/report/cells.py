@@ -14,6 +14,7 @@ from lcpinn.study.paper import numbers
 from lcpinn.study.plan import EXPERIMENTS, needed, of_first_study, one_method
 from lcpinn.study.run import BY_CODE, FIRST, Run
 from lcpinn.study.store import Store
+from lcpinn.study.times import method_name, seconds_alone
 
 Record = Mapping[str, Any]
 WITHIN = 2.0  # standard deviations within which two results agree,
@@ -47,6 +48,7 @@ class Study:
     records: Mapping[str, Record]
     first: Mapping[str, Record] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    times: Mapping[str, Any] = field(default_factory=dict)  # of steps alone on a device
 
     @staticmethod
     def read(store: Store, budget: str) -> Study:
@@ -55,7 +57,7 @@ class Study:
         }
         first = recorded(of_first_study()) if budget == "full" else {}
         records = recorded(needed(EXPERIMENTS.values(), budget))
-        return Study(budget, records, first, store.notes())
+        return Study(budget, records, first, store.notes(), store.times())
 
     @cached_property
     def _all(self) -> dict[str, Record]:
@@ -102,7 +104,10 @@ class Study:
         if not whole:
             return None
         means = [float(np.mean([_error(r, published) for r in own])) for own in whole]
-        return Cell.of(means, **_cost([r for own in whole for r in own]))
+        alone = {} if settings == FIRST else self.times
+        phases = alone.get("methods", {}).get(method_name(family, protocol, change))
+        cost = _cost([r for own in whole for r in own], phases, alone.get("device", ""))
+        return Cell.of(means, **cost)
 
     def at(
         self, family: str, protocol: str, settings: str = BY_CODE, /, **lam: float
@@ -129,8 +134,15 @@ def _error(record: Record, published: bool) -> float:
     return record["measures"].get("published", mean) if published else mean
 
 
-def _cost(records: list[Record]) -> dict[str, Any]:
-    """The mean time of a training, and where it ran."""
+def _cost(
+    records: list[Record], phases: list[dict[str, float]] | None, device: str
+) -> dict[str, Any]:
+    """The mean time of a training, and where it ran: alone, where that was measured."""
+    if phases is not None:
+        alone = [seconds_alone(phases, record["stopped"]) for record in records]
+        if all(seconds is not None for seconds in alone):
+            mean = float(np.mean([seconds for seconds in alone if seconds is not None]))
+            return {"seconds": mean, "at_once": 1, "device": device}
     devices = sorted({record["device"] for record in records})
     return {
         "seconds": float(np.mean([record["seconds"]["total"] for record in records])),

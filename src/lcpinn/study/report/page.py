@@ -112,12 +112,26 @@ def _head(study: Study) -> Lines:
         "three dimensions, snapshot by snapshot for burgers and buckley-leverett, as means over "
         "draws of loss weights. Other tables have errors on the grids of the text.",
         "",
-        "**Times.** Runs that differ in seed and coefficient alone are trained as one program; a "
-        "time marked '1 of n' is a share of such a program. Several programs shared the GPU, so "
-        "that times compare methods within a family, and no more. 'Agrees' means: the means are "
+        "**Times.** Runs that differ in seed and coefficient alone are trained as one program, and "
+        f"several programs share the GPU. {_clean(study)}'Agrees' means: the means are "
         f"within {WITHIN:g} standard deviations, the larger of the two, and within a factor of "
         f"{ALIKE:g}.",
     ]
+
+
+def _clean(study: Study) -> str:
+    """Which times can be compared."""
+    shared = (
+        "A time marked '1 of n' is a share of such a program: it compares methods within a family, "
+        "and no more. "
+    )
+    if not study.times:
+        return shared
+    return (
+        "The others are of steps that a method takes alone on the device (`lcpinn reproduce "
+        f"--times`, {study.times['device']}, {study.times['date'][:10]}), as many as its runs "
+        f"took, without compilation. {shared}"
+    )
 
 
 def _headline(study: Study) -> Lines:
