@@ -10,7 +10,7 @@ after the run, or with the clock stopped. `interpolant` solves the page at nodes
 and has no network; families without coefficients it does not apply to. Errors are means over the
 family's grid of coefficients; the interpolant has solved some of those, so that of it the largest
 error at others is taken. `paper` gets as many steps as fit: its step is timed first, off the clock.
-`--rivals` adds, on helmholtz-1d, what one would take instead: DeepXDE (Adam, then L-BFGS) and
+`--rivals` adds, in one coordinate, what one would take instead: DeepXDE (Adam, then L-BFGS) and
 Scimba (natural gradient), from an environment of their own (.venv-rivals), which `--install-rivals`
 makes. With `--jobs N` so many run at once, each on two cores of its own. A family that is measured
 again replaces its old entry in the file; other families stay, and so do rivals that were not run,
@@ -56,8 +56,8 @@ from lcpinn.training import make_setup
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv-rivals"
 SCRIPTS = Path(__file__).resolve().parent / "rivals"
-RIVALS = {"deepxde": SCRIPTS / "deepxde_helmholtz.py", "scimba": SCRIPTS / "scimba_helmholtz.py"}
-RIVALS_ON = "helmholtz-1d"
+RIVALS = {"deepxde": SCRIPTS / "by_deepxde.py", "scimba": SCRIPTS / "by_scimba.py"}
+RIVALS_ON = ("helmholtz-1d", "schrodinger-1d")
 
 CALLS = 25  # compiled calls in the paper's Adam phase: each one may become a point
 MOST = 28  # points that are evaluated of one curve
@@ -116,7 +116,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="of every contender")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="at once, on two cores each")
-    parser.add_argument("--rivals", action="store_true", help=f"other libraries on {RIVALS_ON}")
+    parser.add_argument(
+        "--rivals", action="store_true", help=f"other libraries on {' and '.join(RIVALS_ON)}"
+    )
     parser.add_argument("--out", type=Path, help="write to this JSON file and a picture beside it")
     parser.add_argument("--draw", action="store_true", help="draw what the file has, run nothing")
     parser.add_argument("--install-rivals", action="store_true", help="make their environment")
@@ -129,7 +131,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def contenders(name: str, *, rivals: bool) -> list[str]:
-    return [*OURS, *(RIVALS if rivals and name == RIVALS_ON else ())]
+    return [*OURS, *(RIVALS if rivals and name in RIVALS_ON else ())]
 
 
 # -- The file ------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def compete(
     if not python.exists():
         return {"unavailable": f"no {python}; python -m benchmarks.frontier --install-rivals"}
     options += ["--threads", str(len(cores) or usable_cores())]
-    command = [*pinned, str(python), str(RIVALS[contender]), *options]
+    command = [*pinned, str(python), str(RIVALS[contender]), "--problem", name, *options]
     return collect(command, patience(given.seconds))
 
 

@@ -4,6 +4,8 @@ import json
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from toy import of_kind
@@ -12,6 +14,7 @@ from benchmarks import frontier
 from benchmarks.course import UNSEEN, error_of
 from benchmarks.frontier import Cost, Snapshot
 from lcpinn.evaluation import true_errors
+from lcpinn.families import FAMILIES
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.optimiser import LBFGS, Adam
 from lcpinn.protocol import interpolant, smoke
@@ -181,25 +184,33 @@ def test_every_number_of_families_can_be_drawn(tmp_path):
         assert path.stat().st_size > 1000
 
 
-def test_rivals_are_for_one_family_and_families_are_known():
-    assert frontier.contenders("helmholtz-1d", rivals=True)[3:] == ["deepxde", "scimba"]
+def test_rivals_are_for_some_families_and_families_are_known():
+    for name in frontier.RIVALS_ON:
+        assert frontier.contenders(name, rivals=True)[3:] == ["deepxde", "scimba"]
     assert frontier.contenders("burgers", rivals=True) == ["fast", "interpolant", "paper"]
     with pytest.raises(SystemExit):
         frontier._parse(["--families", "helmholtz-4d"])
 
 
-def test_the_rivals_solve_the_same_problem():
+@pytest.mark.parametrize("name", frontier.RIVALS_ON)
+def test_the_rivals_solve_the_same_problem(name, x64):
     where = spec_from_file_location("problem", frontier.SCRIPTS / "problem.py")
     assert where is not None
-    problem = module_from_spec(where)
-    where.loader.exec_module(problem)
-    family, x, k = Helmholtz(1), np.linspace(0, 1, 7), 3.25
+    module = sys.modules["problem"] = module_from_spec(where)  # dataclasses ask for it
+    where.loader.exec_module(module)
+    problem, family, k = module.PROBLEMS[name], FAMILIES[name](), 3.25
+    ((parameter, (low, high)),) = family.parameters.ranges.items()
+    assert (problem.low, problem.high) == (low, high)
+    assert problem.grid == tuple(family.evaluation.at[parameter])
+    assert family.evaluation.points == {"x": module.POINTS}
+    x = np.linspace(0, 1, 7)
+    np.testing.assert_allclose(problem.exact(x, k), problem.exact(x, k, jnp), rtol=1e-12)
+    exact = lambda x: problem.exact(x, k, jnp)
     for at in x:
-        ours = float(family.forcing(np.array([at]), k))
-        assert ours == pytest.approx(problem.forcing(at, k), rel=1e-4, abs=1e-4)
-    assert problem.grid_error(problem.exact) == 0
-    assert tuple(family.evaluation.at["k"]) == problem.WAVENUMBERS
-    assert family.evaluation.points == {"x": problem.POINTS}
+        assert float(exact(at)) == pytest.approx(float(family.exact(at, k)), abs=1e-12)
+        left = jax.grad(jax.grad(exact))(at) + problem.factor(at, k) * exact(at)
+        assert float(left) == pytest.approx(float(problem.forcing(at, k)), abs=1e-9)
+    assert module.grid_error(problem, problem.exact) == 0
 
 
 @pytest.mark.slow

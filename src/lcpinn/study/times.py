@@ -54,6 +54,7 @@ def measure_times(
 
 
 def method_name(family: str, protocol: str, change: str = "") -> str:
+    """What the times of a method are kept under."""
     return " ".join(filter(None, (family, protocol, change)))
 
 
@@ -113,8 +114,9 @@ def seconds_alone(phases: Sequence[Mapping[str, float]], stopped: Sequence[str])
 
 
 def _first_of_each(runs: Iterable[Run]) -> dict[str, Run]:
+    """By method. What an ablation changes is in no table of times."""
     first: dict[str, Run] = {}
     for run in runs:
-        if not run.of_first_study:
-            first.setdefault(method_name(run.family, run.protocol, run.change), run)
+        if not run.of_first_study and not run.change:
+            first.setdefault(method_name(run.family, run.protocol), run)
     return first

@@ -1,4 +1,4 @@
-"""helmholtz-1d with Scimba: its projector with the natural-gradient optimiser, k as a parameter.
+"""A family with Scimba: its projector with the natural-gradient optimiser, k as a parameter.
 
 Scimba's JAX half, its default optimiser (ENG, energy natural gradient), tanh and double precision.
 The network has about as many parameters as lcpinn's; the ends are met exactly, by post-processing.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
-from problem import HIGH, LOW, Clock, forcing, introduce, options
+from problem import PROBLEMS, Clock, introduce, options
 
 given = options(optimiser="ENG", widths="20,20,20", activation="tanh", points=3000)
+problem = PROBLEMS[given.problem]
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(given.threads)
 
@@ -38,25 +39,25 @@ EPOCHS = 10  # of one call; the clock is looked at in between
 
 
 class Equation(InteriorResidual):
-    """u'' + k² u - f, with x and mu = k."""
+    """u'' + c u - f, with x and mu = k."""
 
     def __init__(self, domain):
-        rhs = lambda x, mu: forcing(x, mu, jnp)
+        rhs = lambda x, mu: problem.forcing(x, mu, jnp)
         super().__init__(domain=domain, size=1, model_type="x_mu", f_rhs=rhs)
 
     def construct_residual(self, *variables):
         u = variables[0]
-        return u.laplacian("x") + u * (lambda x, mu: mu**2)
+        return u.laplacian("x") + u * (lambda x, mu: problem.factor(x, mu))
 
 
-class Helmholtz(AbstractPhysicalModel):
+class Model(AbstractPhysicalModel):
     def __init__(self, domain):
         super().__init__(main_domain=domain)
         self.physical_residuals = {domain.get_label(): Equation(domain)}
 
 
 def normalised(x, mu):
-    return (jnp.concatenate([2 * x - 1, 2 * (mu - LOW) / (HIGH - LOW) - 1], axis=-1),)
+    return (jnp.concatenate([2 * x - 1, problem.normalised(mu)], axis=-1),)
 
 
 def vanishing(u, x, mu):
@@ -76,11 +77,11 @@ def main() -> None:
         "ends": "exact, by post-processing",
     }
     introduce(("scimba", "jax", "numpy"), setting)
-    clock = Clock(given.seconds)
+    clock = Clock(problem, given.seconds)
     key, own = jax.random.split(jax.random.PRNGKey(given.seed))
     domain = Segment1D((0.0, 1.0), is_main_domain=True)
     sampler = TensorizedSampler(
-        [DomainSampler(domain), UniformParametricSampler([(LOW, HIGH)])],
+        [DomainSampler(domain), UniformParametricSampler([(problem.low, problem.high)])],
         model_type="x_mu",
         bc=False,
     )
@@ -88,7 +89,7 @@ def main() -> None:
     space = ApproximationSpace(
         {"x": 1, "mu": 1}, [(network, "scalar", None)], "x_mu", normalised, vanishing
     )
-    projector = Projector(Helmholtz(domain), space, sampler, optimizer=given.optimiser)
+    projector = Projector(Model(domain), space, sampler, optimizer=given.optimiser)
 
     def predict(x, k):
         return projector.evaluate(jnp.asarray(x), jnp.asarray(k))

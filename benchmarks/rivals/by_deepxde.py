@@ -1,4 +1,4 @@
-"""helmholtz-1d with DeepXDE: Adam, then L-BFGS, k as a second coordinate.
+"""A family with DeepXDE: Adam, then L-BFGS, k as a second coordinate.
 
 PyTorch, tanh 4x64, Glorot, Adam at 1e-3 for half of the time and L-BFGS for the rest: what its
 documentation's examples do. The ends are met exactly, by an output transform, as in its example
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 
-from problem import HIGH, LOW, Clock, forcing, introduce, options
+from problem import PROBLEMS, Clock, introduce, options
 
 given = options(points=4096, dtype="float32", share=0.5)
+problem = PROBLEMS[given.problem]
 os.environ["DDE_BACKEND"] = "pytorch"
 os.environ["OMP_NUM_THREADS"] = str(given.threads)
 
@@ -25,7 +26,9 @@ ITERATIONS = 50  # of L-BFGS between two looks at the clock
 
 def equation(xk, u):
     x, k = xk[:, :1], xk[:, 1:]
-    return dde.grad.hessian(u, xk, i=0, j=0) + k**2 * u - forcing(x, k, torch)
+    return (
+        dde.grad.hessian(u, xk, i=0, j=0) + problem.factor(x, k) * u - problem.forcing(x, k, torch)
+    )
 
 
 class Watch(dde.callbacks.Callback):
@@ -58,14 +61,14 @@ def main() -> None:
         "ends": "exact, by an output transform",
     }
     introduce(("deepxde", "torch", "numpy"), setting)
-    clock = Clock(given.seconds)
-    rectangle = dde.geometry.Rectangle([0.0, LOW], [1.0, HIGH])
+    clock = Clock(problem, given.seconds)
+    rectangle = dde.geometry.Rectangle([0.0, problem.low], [1.0, problem.high])
     data = dde.data.PDE(
         rectangle, equation, [], num_domain=given.points, train_distribution="Hammersley"
     )
     network = dde.nn.FNN([2, *WIDTHS, 1], "tanh", "Glorot uniform")
     network.apply_feature_transform(
-        lambda xk: torch.cat([2 * xk[:, :1] - 1, 2 * (xk[:, 1:] - LOW) / (HIGH - LOW) - 1], dim=1)
+        lambda xk: torch.cat([2 * xk[:, :1] - 1, problem.normalised(xk[:, 1:])], dim=1)
     )
     network.apply_output_transform(lambda xk, u: 4 * xk[:, :1] * (1 - xk[:, :1]) * u)
     model = dde.Model(data, network)
