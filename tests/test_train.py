@@ -153,7 +153,8 @@ def test_result_json_says_how_it_went(trained):
     assert adam == "phase 1, Slow: 24 steps done"
     number = r"\d\.\d{3}e[+-]\d\d"
     assert re.fullmatch(
-        rf"phase 2, RevertOnWorse: 12 steps done; held-out objective {number} -> {number}, kept",
+        r"phase 2, RevertOnWorse: 12 steps done, \d+ evaluations; "
+        rf"held-out objective {number} -> {number}, kept",
         lbfgs,
     )
 
@@ -326,7 +327,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(whole):
     assert any(re.fullmatch(last, line) for line in lines)
     assert "phase 1, Slow: 24 steps done" in lines
     told = [line for line in lines if line.startswith("phase ")]  # a warning may follow
-    assert re.match(r"phase 2, RevertOnWorse: 12 steps done; .*, kept", told[-1])
+    assert re.match(r"phase 2, RevertOnWorse: 12 steps done, \d+ evaluations; .*, kept", told[-1])
 
 
 @pytest.mark.slow
