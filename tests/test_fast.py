@@ -329,6 +329,14 @@ def test_rounding_is_the_end_of_it():
         stop = stage.stopped(done, info)
         assert stop.reason is StopReason.ROUNDING
         assert "nothing but rounding is left" in str(stop)
+        # Where it explored, a descent after the contraction is not waited for.
+        exploring = dataclasses.replace(timed, acceptance=ModelDriven()).build(setup)
+        unjudged = state.pace._replace(history=jnp.full_like(state.pace.history, jnp.inf))
+        low = done._replace(pace=unjudged)
+        assert exploring.stopped(low, info).reason is StopReason.ROUNDING
+        contracting = low._replace(pace=unjudged._replace(contraction=jnp.asarray(0.01)))
+        assert exploring.stopped(contracting, info) is None
+        assert stage.stopped(low, info) is None
         restarts = Restarts(timed, starts=1)
         whole = restarts.build(setup).init(params, jax.random.PRNGKey(1))
         whole = whole._replace(start=1, seconds_at_begin=3600.0)

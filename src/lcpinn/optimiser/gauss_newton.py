@@ -42,8 +42,9 @@ class GaussNewton(Phase):
     `candidates` times as many where overfitting is severe: few candidates miss a thin layer, and
     many leave too little of what is not one. It is over when a round stagnates and other rows would
     not help: its own are not overfitted, or the round before stagnated as low. The parameters with
-    the lowest loss on held-out rows are the result. A loss of ROUNDING times the first one is the
-    end, too: nothing is left of the residual but rounding.
+    the lowest loss on held-out rows are the result. A round that gets to ROUNDING times the first
+    loss is the last one: nothing is left of the residual but rounding. One that explored ends there
+    as soon as its trust region has contracted.
 
     No step is longer than the trust-region `radius` times the norm of the parameters: a long one
     that lowers the loss can still throw a network where its units oscillate or saturate, and
@@ -88,7 +89,7 @@ class GaussNewton(Phase):
         if clock.remaining() < 0:
             text = f"the time is up ({self.seconds:g} s) after {step} steps"
             return Stop(StopReason.TIME, text)
-        if state.at_rounding and self.round_over(state):
+        if state.at_rounding and (self.round_over(state) or self._has_contracted(state)):
             text = f"nothing but rounding is left after {step} steps"
             return Stop(StopReason.ROUNDING, text)
         held_out = state.held_out
@@ -97,6 +98,10 @@ class GaussNewton(Phase):
         if last and self._stagnated(state):
             return Stop(StopReason.STAGNATION, f"stagnated after {step} steps, {rounds} rounds")
         return None
+
+    def _has_contracted(self, state: GaussNewtonState) -> bool:
+        """Whether the loss is down at the model loss after exploring: a descent adds little."""
+        return self.acceptance.explores and float(state.pace.contraction) == 0
 
     def conclusion(self, state: GaussNewtonState) -> str:
         best = f"held-out loss {float(state.held_out.best):.2e}"
