@@ -12,6 +12,8 @@ the end rounding is all that is left, and searches get long.
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -57,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(line(runs[-1]), flush=True)
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        write_json(given.out, {"benchmark": "line_search", "stamp": stamp(0), "runs": runs})
+        options = sys.argv[1:] if arguments is None else arguments
+        command = shlex.join(["python", "-m", "benchmarks.line_search", *options])
+        made = {"benchmark": "line_search", "stamp": stamp(0), "command": command, "runs": runs}
+        write_json(given.out, made)
 
 
 def line(run: dict[str, Any]) -> str:
