@@ -5,6 +5,7 @@ import pytest
 from lcpinn.study import times
 from lcpinn.study.plan import one_method
 from lcpinn.study.report.cells import Study
+from lcpinn.study.report.page import text
 from lcpinn.study.store import Store
 
 
@@ -51,3 +52,11 @@ def test_cells_have_the_times_of_steps_alone():
     alone = Study("full", {run.name: record}, times=known).cell("burgers", "paper")
     assert alone is not None
     assert (alone.seconds, alone.at_once, alone.device) == (5.0, 1, "GPU")
+
+
+def test_the_page_says_whose_times_it_has():
+    known = {"device": "a GPU", "date": "2026-11-18T01:00:00+00:00", "methods": {}}
+    shared, alone = (text(Study("full", {}, times=t), "page") for t in ({}, known))
+    assert "alone on the device" not in shared
+    assert "alone on the device (`lcpinn reproduce --times`, a GPU, 2026-11-18)" in alone
+    assert "marked '1 of n'" in shared

@@ -234,22 +234,24 @@ def spread(study: Study) -> Figure | None:
     if not known:
         return None
     families = list(dict.fromkeys(f for f, _ in known))
-    figure = Figure(figsize=(SINGLE * len(families), 2.8))
+    figure = Figure(figsize=(SINGLE * len(families), 3.1), layout="constrained")
+    shown: dict[str, Any] = {}
     for axis, family in zip(
         np.atleast_1d(figure.subplots(1, len(families))), families, strict=True
     ):
         for i, protocol in enumerate(OURS):
             style = {"color": COLOURS[i], "ls": line(i)["linestyle"]}
             label = _label(protocol, study.settings(family, protocol))
-            for j, errors in enumerate(slices(family, protocol)):
+            for errors in slices(family, protocol):
                 share = (np.arange(len(errors)) + 0.5) / len(errors)
-                axis.plot(share, errors, label=label if j == 0 else None, **style)
+                (shown[label],) = axis.plot(share, errors, **style)
         theirs = paper_cell(family, "paper")
         if theirs is not None:
-            axis.axhline(theirs.mean, color="black", lw=0.8, ls=":", label="paper, mean over λ")
+            paper = axis.axhline(theirs.mean, color="black", lw=0.8, ls=":")
+            shown["paper, mean over λ"] = paper
         axis.set(xlabel="share of weightings", title=family, ylabel="relative $L^2$ error")
         logarithmic(axis)
-        axis.legend(fontsize=7, frameon=True, framealpha=0.9, edgecolor="none")
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4, fontsize=7)
     return figure
 
 

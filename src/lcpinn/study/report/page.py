@@ -128,7 +128,7 @@ def _clean(study: Study) -> str:
     if not study.times:
         return shared
     return (
-        "The others are of steps that a method takes alone on the device (`lcpinn reproduce "
+        "Times are of steps that a method takes alone on the device (`lcpinn reproduce "
         f"--times`, {study.times['device']}, {study.times['date'][:10]}), as many as its runs "
         f"took, without compilation. {shared}"
     )
