@@ -191,6 +191,14 @@ def test_amortisation_by_hand():
     assert cells["FNO"][4:6] == ["not run", "not run"]
 
 
+def test_fno_is_judged_at_the_instant_that_it_learns():
+    """At the others it answers with what it was given."""
+    (run, *_) = one_method("burgers", "fno", "full")
+    made = Study("full", {run.name: record(run, 0.9, published=0.01)})
+    (row,) = [line for line in tables.amortisation_table(made) if "| FNO" in line]
+    assert row.split(" | ")[1:3] == ["FNO **(most accurate)**", "1.00e-2"]
+
+
 def test_a_solver_pays_once_for_all_settings():
     """It costs the same for every K: a network never pays where it takes longer."""
     runs = {name: one_method("helmholtz-1d", name, "full") for name in ("paper", "fast")}

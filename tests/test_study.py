@@ -347,6 +347,22 @@ def test_an_equation_without_its_viscous_term_has_the_viscous_reference():
     assert made == plain
 
 
+def test_the_set_of_the_authors_script_is_smaller():
+    _, made, plain = changed("set=256", "burgers", "fno")
+    (phase,), (before,) = made.phases, plain.phases
+    assert phase == replace(of_kind(Supervised, before), samples=256, epochs=200)
+    assert but(made, phases=0) == but(plain, phases=0)
+
+
+def test_a_change_may_have_seeds_of_its_own():
+    """Others than those of the row that it stands beside, and none where there is one seed."""
+    more = lambda budget: one_method("schrodinger-1d", "sa-pinn-data", budget, change="seeds=4-11")
+    assert {run.seed for run in more("full")} == set(range(4, 12))
+    assert len(more("full")) == 8 * 3  # at each of three alphas
+    assert more("full")[0].how() == replace(more("full")[0], change="").how()
+    assert more("cpu") == more("smoke") == []
+
+
 def test_every_switch_stands_beside_the_run_without_it():
     for family, parts in SWITCHES.items():
         for protocol, change in parts:

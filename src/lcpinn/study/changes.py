@@ -12,7 +12,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.families import BuckleyLeverett
 from lcpinn.family import Family
 from lcpinn.network import Concat
-from lcpinn.optimiser import LBFGS, Adam, Phase, RevertOnWorse
+from lcpinn.optimiser import LBFGS, Adam, Phase, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex
 from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol
 from lcpinn.protocol.paper_settings import Settings
@@ -29,6 +29,7 @@ class Change:
     words: str
     family: Callable[[Family], Family] = lambda family: family
     protocol: Callable[[Protocol, Family], Protocol] = lambda protocol, family: protocol
+    seeds: tuple[int, ...] | None = None  # where they are others than the budget's
 
 
 def _draws(num: int) -> Change:
@@ -108,6 +109,12 @@ def _heavy_faces(protocol: Protocol, family: Family) -> Protocol:
     return replace(protocol, weighting=replace(causal, weights=weights))
 
 
+def _small_set(protocol: Protocol, family: Family) -> Protocol:
+    (phase,) = protocol.phases
+    assert isinstance(phase, Supervised)
+    return replace(protocol, phases=(replace(phase, samples=256, epochs=200),))
+
+
 class InviscidTerm(BuckleyLeverett):
     """s_t + f(s)_x = 0 in training, compared with the viscous solution.
 
@@ -160,6 +167,10 @@ CHANGES: dict[str, Change] = {
     "equation=inviscid": Change(
         "without a viscous term, as in the authors' code", family=lambda family: InviscidTerm()
     ),
+    "set=256": Change(
+        "256 conditions and 200 epochs, the defaults of the authors' script", protocol=_small_set
+    ),
+    "seeds=4-11": Change("eight more seeds", seeds=tuple(range(4, 12))),
     "by-adam": Change("Adam and L-BFGS on the network of fast", protocol=_by_adam),
 }
 

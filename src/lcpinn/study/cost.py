@@ -15,7 +15,7 @@ from lcpinn.study.run import Run
 ADAM_SECONDS = 3.5e-4
 LBFGS_SECONDS = 2e-3
 EVALUATIONS = 1.25
-EPOCH_SECONDS = 0.15
+EPOCH_SECONDS = 0.02
 COMPILE_SECONDS = 20.0  # a phase
 OPERATIONS_PER_SECOND = 2e13
 OPERATIONS = 6 * 3 * 64**2  # of a point in one Taylor coefficient: there and back, three layers
