@@ -269,6 +269,8 @@ def test_what_agrees_is_what_the_papers_number_was_made_with():
         notes = {"differences": [{**note, "shown_by": [["paper", shown]]}]}
         told = Study("full", worse.records, notes=notes)
         assert tables.agreement(told, "burgers", "paper") == f"{said}; {ends}"
+    told = Study("full", worse.records, notes={"differences": [{**note, "partly": True}]})
+    assert tables.agreement(told, "burgers", "paper") == f"{said}; explained in part, see below"
 
 
 def test_the_first_study_enters_no_other_table():

@@ -109,6 +109,11 @@ class Study:
         cost = _cost([r for own in whole for r in own], phases, alone.get("device", ""))
         return Cell.of(means, **cost)
 
+    def answered(self, family: str, protocol: str, settings: str = BY_CODE) -> Cell | None:
+        """The same where the method answers: FNO learns the last instant alone."""
+        learns_the_end = protocol == "fno" and settings == BY_CODE
+        return self.cell(family, protocol, settings=settings, published=learns_the_end)
+
     def at(
         self, family: str, protocol: str, settings: str = BY_CODE, /, **lam: float
     ) -> Cell | None:

@@ -78,7 +78,7 @@ def frontier(study: Study) -> Figure | None:
     ):
         for method in _every_method(family):
             settings = study.settings(family, method)
-            cell = study.cell(family, method, settings=settings)
+            cell = study.answered(family, method, settings)
             if cell is None or not cell.seconds:
                 continue
             alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting

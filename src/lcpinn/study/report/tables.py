@@ -69,8 +69,10 @@ def agreement(study: Study, family: str, method: str) -> str:
     shown = [note for note in differences(study, family) if note["method"] == method]
     if not shown:
         return f"{said}, and no reason is known"
-    made = all(map(_is_shown(study), shown))
-    return f"{said}; the reason below" if made else f"{said}; see below"
+    if not all(map(_is_shown(study), shown)):
+        return f"{said}; see below"
+    partly = any(note.get("partly") for note in shown)
+    return f"{said}; explained in part, see below" if partly else f"{said}; the reason below"
 
 
 def differences(study: Study, family: str) -> list[Note]:
@@ -190,7 +192,7 @@ def amortisation_table(study: Study) -> Lines:
         for method in methods(family):
             if method in ("paper", "fast"):
                 continue
-            base = _baseline(study, family, method)
+            base = study.answered(family, method)
             name = METHODS[method] + (" **(most accurate)**" if method == best else "")
             own_error = error(base.mean) if base else NOT_RUN
             pays = [*_pays(lc, base), *_pays(fast, base)]
@@ -204,15 +206,10 @@ def amortisation_table(study: Study) -> Lines:
     return table(head, rows)
 
 
-def _baseline(study: Study, family: str, method: str) -> Cell | None:
-    """FNO learns the last instant alone, and is judged there, as by its authors."""
-    return study.cell(family, method, published=method == "fno")
-
-
 def most_accurate(study: Study, family: str) -> str | None:
     """The baseline with the lowest error."""
     others = [method for method in methods(family) if method not in ("paper", "fast")]
-    cells = {method: _baseline(study, family, method) for method in others}
+    cells = {method: study.answered(family, method) for method in others}
     known = {method: cell.mean for method, cell in cells.items() if cell is not None}
     return min(known, key=lambda method: known[method]) if known else None
 
