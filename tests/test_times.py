@@ -16,27 +16,32 @@ def test_a_training_takes_as_long_as_its_steps():
     counted = [both[0], "phase 2, LBFGS: no decrease left in float32 after 3 steps, 7 evaluations"]
     assert times.seconds_alone(phases, counted) == 57.0
     assert times.seconds_alone(phases, both[:1]) is None  # a run of another protocol
-    assert times.seconds_alone(phases[:1], ["phase 1, Supervised: 20 epochs done"]) is None
+    epochs = ["phase 1, Supervised: 20 epochs done"]
+    assert times.seconds_alone(phases[:1], epochs) is None
+    assert times.seconds_alone([{"step": 0.5, "epoch": 2.0}], epochs) == 40.0
 
 
 @pytest.mark.slow
-def test_every_method_that_is_trained_in_batches_is_timed_by_phase(tmp_path):
+def test_every_method_whose_steps_are_alike_is_timed_by_phase(tmp_path):
     store, said = Store(tmp_path, tmp_path / "results"), []
     runs = [
         run
         for method in ("paper", "sa-pinn", "fast")
         for run in one_method("helmholtz-1d", method, "smoke")
     ]
+    runs += one_method("burgers", "fno", "smoke")
     made = times.measure_times(runs, store, moment=0.05, say=said.append)
     assert store.times() == made
+    (supervised,) = made["methods"].pop("burgers fno")
+    assert supervised["epoch"] == 2 * supervised["step"]  # eight conditions, four at a time
     assert set(made["methods"]) == {"helmholtz-1d paper", "helmholtz-1d sa-pinn"}
     for adam, lbfgs in made["methods"].values():
         assert set(adam) == {"step"}
         assert set(lbfgs) == {"step", "evaluation"}
         assert 0 < lbfgs["evaluation"] <= lbfgs["step"]
-    assert len(said) == 2
+    assert len(said) == 3
     times.measure_times(runs, store, moment=0.05, say=said.append)
-    assert len(said) == 2  # what is known is not measured again
+    assert len(said) == 3  # what is known is not measured again
 
 
 def test_cells_have_the_times_of_steps_alone():
