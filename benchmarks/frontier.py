@@ -10,11 +10,13 @@ after the run, or with the clock stopped. `interpolant` solves the page at nodes
 and has no network; families without coefficients it does not apply to. Errors are means over the
 family's grid of coefficients; the interpolant has solved some of those, so that of it the largest
 error at others is taken. `paper` gets as many steps as fit: its step is timed first, off the clock.
-`--rivals` adds, in one coordinate, what one would take instead: DeepXDE (Adam, then L-BFGS) and
-Scimba (natural gradient), from an environment of their own (.venv-rivals), which `--install-rivals`
-makes. With `--jobs N` so many run at once, each on two cores of its own. A family that is measured
-again replaces its old entry in the file; other families stay, and so do rivals that were not run,
-with the stamp of their day. A picture is drawn beside the file; `--draw` does that alone.
+`--rivals` adds what one would take instead: DeepXDE (Adam, then L-BFGS) and Scimba (natural
+gradient) in one coordinate and on burgers, and pyMOR (a reduced basis of finite element solutions,
+each mesh timed by itself) on helmholtz-2d. They have an environment of their own (.venv-rivals),
+which `--install-rivals` makes, and get true values in a file, for the error that they report alone.
+With `--jobs N` so many run at once, each on two cores of its own. A family that is measured again
+replaces its old entry in the file; other families stay, and so do rivals that were not run, with
+the stamp of their day. A picture is drawn beside the file; `--draw` does that alone.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ import time
 import venv
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
@@ -41,6 +45,7 @@ from benchmarks.processes import WIDTH, among, as_they_end, core_slots
 from benchmarks.stamp import stamp
 from lcpinn import protocol as protocols
 from lcpinn.errors import LcpinnError
+from lcpinn.evaluation import evaluation_points, grid_values
 from lcpinn.families import FAMILIES
 from lcpinn.family import Family
 from lcpinn.files import read_json, write_json
@@ -56,8 +61,14 @@ from lcpinn.training import make_setup
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv-rivals"
 SCRIPTS = Path(__file__).resolve().parent / "rivals"
-RIVALS = {"deepxde": SCRIPTS / "by_deepxde.py", "scimba": SCRIPTS / "by_scimba.py"}
-RIVALS_ON = ("helmholtz-1d", "schrodinger-1d")
+RIVALS = {name: SCRIPTS / f"by_{name}.py" for name in ("deepxde", "scimba", "pymor")}
+NETWORKS = ("deepxde", "scimba")
+RIVALS_ON = {
+    "helmholtz-1d": NETWORKS,
+    "helmholtz-2d": ("pymor",),
+    "schrodinger-1d": NETWORKS,
+    "burgers": NETWORKS,
+}
 
 CALLS = 25  # compiled calls in the paper's Adam phase: each one may become a point
 MOST = 28  # points that are evaluated of one curve
@@ -68,6 +79,7 @@ LABELS = {
     "paper": "lcpinn, the paper's protocol",
     "deepxde": "DeepXDE, Adam and L-BFGS",
     "scimba": "Scimba, natural gradient",
+    "pymor": "pyMOR, reduced basis",
 }
 CLOCK = "seconds after the imports; compilation counts, evaluation does not"
 
@@ -117,7 +129,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="at once, on two cores each")
     parser.add_argument(
-        "--rivals", action="store_true", help=f"other libraries on {' and '.join(RIVALS_ON)}"
+        "--rivals", action="store_true", help=f"other libraries on {', '.join(RIVALS_ON)}"
     )
     parser.add_argument("--out", type=Path, help="write to this JSON file and a picture beside it")
     parser.add_argument("--draw", action="store_true", help="draw what the file has, run nothing")
@@ -131,7 +143,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def contenders(name: str, *, rivals: bool) -> list[str]:
-    return [*OURS, *(RIVALS if rivals and name in RIVALS_ON else ())]
+    return [*OURS, *(RIVALS_ON.get(name, ()) if rivals else ())]
 
 
 # -- The file ------------------------------------------------------------------------------------
@@ -213,7 +225,17 @@ def compete(
         return {"unavailable": f"no {python}; python -m benchmarks.frontier --install-rivals"}
     options += ["--threads", str(len(cores) or usable_cores())]
     command = [*pinned, str(python), str(RIVALS[contender]), "--problem", name, *options]
-    return collect(command, patience(given.seconds))
+    with TemporaryDirectory() as folder:
+        truth = write_truth(FAMILIES[name](), Path(folder) / "truth.npz")
+        return collect([*command, "--truth", str(truth)], patience(given.seconds))
+
+
+def write_truth(family: Family, path: Path) -> Path:
+    """The values that errors of our own are measured against, for another library's errors."""
+    points, settings = evaluation_points(family), grid_values(family)
+    values = [np.asarray(family.truth(points, lam))[:, 0] for lam in settings]
+    np.savez(path, points=points, settings=settings, values=np.stack(values))
+    return path
 
 
 def patience(seconds: float) -> float:
@@ -446,7 +468,7 @@ def _machine(origin: dict[str, Any]) -> str:
 
 
 def _panel(axis: Axes, entry: dict[str, Any]) -> None:
-    for contender, colour, marker in zip(LABELS, COLOURS, "oPsD^", strict=False):
+    for contender, colour, marker in zip(LABELS, COLOURS, "oPsD^v", strict=True):
         curve = entry["curves"].get(contender, {})
         if not curve.get("points"):
             continue

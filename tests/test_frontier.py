@@ -3,18 +3,21 @@
 import json
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from toy import of_kind
 
 from benchmarks import frontier
 from benchmarks.course import UNSEEN, error_of
 from benchmarks.frontier import Cost, Snapshot
-from lcpinn.evaluation import true_errors
+from lcpinn.evaluation import evaluation_points, grid_values, relative_error, true_errors
 from lcpinn.families import FAMILIES
+from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
 from lcpinn.optimiser import LBFGS, Adam
 from lcpinn.protocol import interpolant, smoke
@@ -184,33 +187,132 @@ def test_every_number_of_families_can_be_drawn(tmp_path):
         assert path.stat().st_size > 1000
 
 
-def test_rivals_are_for_some_families_and_families_are_known():
-    for name in frontier.RIVALS_ON:
-        assert frontier.contenders(name, rivals=True)[3:] == ["deepxde", "scimba"]
-    assert frontier.contenders("burgers", rivals=True) == ["fast", "interpolant", "paper"]
-    with pytest.raises(SystemExit):
-        frontier._parse(["--families", "helmholtz-4d"])
+# Rivals.
 
 
-@pytest.mark.parametrize("name", frontier.RIVALS_ON)
-def test_the_rivals_solve_the_same_problem(name, x64):
+@pytest.fixture
+def posed():
+    """What the rivals' scripts import; they run elsewhere, without lcpinn."""
     where = spec_from_file_location("problem", frontier.SCRIPTS / "problem.py")
     assert where is not None
     module = sys.modules["problem"] = module_from_spec(where)  # dataclasses ask for it
     where.loader.exec_module(module)
-    problem, family, k = module.PROBLEMS[name], FAMILIES[name](), 3.25
-    ((parameter, (low, high)),) = family.parameters.ranges.items()
-    assert (problem.low, problem.high) == (low, high)
-    assert problem.grid == tuple(family.evaluation.at[parameter])
-    assert family.evaluation.points == {"x": module.POINTS}
-    x = np.linspace(0, 1, 7)
-    np.testing.assert_allclose(problem.exact(x, k), problem.exact(x, k, jnp), rtol=1e-12)
-    exact = lambda x: problem.exact(x, k, jnp)
-    for at in x:
-        assert float(exact(at)) == pytest.approx(float(family.exact(at, k)), abs=1e-12)
-        left = jax.grad(jax.grad(exact))(at) + problem.factor(at, k) * exact(at)
-        assert float(left) == pytest.approx(float(problem.forcing(at, k)), abs=1e-9)
-    assert module.grid_error(problem, problem.exact) == 0
+    yield module
+    del sys.modules["problem"]
+
+
+def test_rivals_are_for_some_families_and_families_are_known():
+    chosen = {name: frontier.contenders(name, rivals=True) for name in FAMILIES}
+    assert all(each[:3] == ["fast", "interpolant", "paper"] for each in chosen.values())
+    assert {name: each[3:] for name, each in chosen.items() if each[3:]} == {
+        "helmholtz-1d": ["deepxde", "scimba"],
+        "helmholtz-2d": ["pymor"],
+        "schrodinger-1d": ["deepxde", "scimba"],
+        "burgers": ["deepxde", "scimba"],
+    }
+    assert frontier.contenders("burgers", rivals=False) == ["fast", "interpolant", "paper"]
+    with pytest.raises(SystemExit):
+        frontier._parse(["--families", "helmholtz-4d"])
+
+
+def test_every_rival_has_a_script_a_package_and_a_curve(tmp_path):
+    pinned = (frontier.SCRIPTS / "requirements.txt").read_text()
+    every = {name for names in frontier.RIVALS_ON.values() for name in names}
+    assert every == set(frontier.RIVALS)
+    for name, script in frontier.RIVALS.items():
+        assert script.exists()
+        assert f"\n{name}==" in pinned
+    axis = Figure().subplots()
+    frontier._panel(axis, entry(**dict.fromkeys([*frontier.OURS, *every], curve(0.1, 0.01))))
+    drawn = [line for line in axis.lines if line.get_label() in frontier.LABELS.values()]
+    assert len(drawn) == len({line.get_color() for line in drawn}) == len(frontier.LABELS)
+
+
+def test_the_help_names_the_families_of_rivals(capsys):
+    with pytest.raises(SystemExit):
+        frontier._parse(["--help"])
+    said = " ".join(capsys.readouterr().out.replace("-\n", "-").split())
+    assert all(name in said for name in frontier.RIVALS_ON)
+
+
+def test_a_rival_gets_true_values_for_its_error(tmp_path, monkeypatch):
+    """A script that knows the solution and says 1.25 times as much is wrong by a quarter."""
+    script = tmp_path / "by_pymor.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(frontier.SCRIPTS)!r})\n"
+        "from math import pi\n"
+        "from numpy import cos, sin\n"
+        "from problem import Clock, Truth, options\n"
+        "def predict(rows):\n"
+        "    x, y, k = rows.T\n"
+        "    return 1.25 * sin(pi * x) * cos(k * x) * sin(pi * y) * cos(k * y)\n"
+        "given = options()\n"
+        "clock = Clock(Truth(given.truth), given.seconds)\n"
+        "clock.report(predict, len(clock.truth.settings))\n"
+    )
+    monkeypatch.setitem(frontier.RIVALS, "pymor", script)
+    monkeypatch.setattr(frontier, "_python_of", lambda _: Path(sys.executable))
+    found = frontier.compete("helmholtz-2d", "pymor", frontier._parse([]))
+    assert "problem" not in found
+    (point,) = found["points"]
+    assert point["error"] == pytest.approx(0.25, rel=1e-12)
+    assert point["step"] == 3
+
+
+@pytest.mark.parametrize("name", ["schrodinger-1d", "burgers"])
+def test_the_rivals_are_measured_where_we_are(name, posed, tmp_path):
+    family = FAMILIES[name]()
+    truth = posed.Truth(frontier.write_truth(family, tmp_path / "truth.npz"))
+    assert np.array_equal(truth.points, evaluation_points(family))
+    assert np.array_equal(truth.settings, grid_values(family))
+    dim = family.domain.dim
+    right = lambda rows: family.truth(rows[:, :dim], rows[0, dim:])
+    assert truth.error(right) == 0
+    true = [np.asarray(family.truth(truth.points, lam)) for lam in truth.settings]
+    errors = [relative_error(value + 0.5, value) for value in true]
+    assert truth.error(lambda rows: right(rows) + 0.5) == pytest.approx(np.mean(errors))
+
+
+@pytest.mark.parametrize("name", ["helmholtz-1d", "schrodinger-1d"])
+def test_the_rivals_solve_the_same_problem(name, posed, x64):
+    problem, family, k = posed.PROBLEMS[name], FAMILIES[name](), 3.25
+    ((_, (low, high)),) = family.parameters.ranges.items()
+    assert (problem.low, problem.high) == ((0.0, low), (1.0, high))
+    exact = lambda x: family.exact(x, k)
+    for at in np.linspace(0, 1, 7):
+        partial = lambda *axes, at=at: {(0, 0): jax.grad(jax.grad(exact))(at)}[axes]
+        assert float(problem.residual(at, k, exact(at), partial, jnp)) == pytest.approx(0, abs=1e-9)
+    assert [problem.imposed(end, k, 1.0, np) for end in (0.0, 1.0)] == [0, 0]
+    assert problem.imposed(0.5, k, 1.0, np) == 1
+
+
+def test_the_rivals_solve_the_same_burgers(posed):
+    problem, family = posed.PROBLEMS["burgers"], Burgers()
+    ends = family.domain.ranges.values()
+    assert (problem.low, problem.high) == tuple(zip(*ends, strict=True))
+    slopes = {(0,): 2.0, (1,): 3.0, (1, 1): 500.0}
+    found = problem.residual(0.5, 0.3, 0.7, lambda *axes: slopes[axes], np)
+    assert found == pytest.approx(float(family.equation(0.7, 2.0, 3.0, 500.0)), rel=1e-12)
+    t, x = np.linspace(0, 1, 5), np.linspace(-1, 1, 5)
+    assert problem.imposed(0.0, x, 1.0, np) == pytest.approx(-np.sin(np.pi * x))
+    assert problem.imposed(t, 1.0, 1.0, np) == pytest.approx(0, abs=1e-15)
+    assert problem.imposed(t, -1.0, 1.0, np) == pytest.approx(0, abs=1e-15)
+    assert problem.imposed(1.0, 0.0, 1.0, np) == 1
+    assert problem.normalised(0.0, 1.0) == (-1, 1)
+
+
+def test_the_reduced_basis_solves_the_same_problem_at_other_settings(posed, x64):
+    family = Helmholtz(2)
+    low, high = posed.HELMHOLTZ_2D
+    assert family.parameters.ranges == {"k": (low, high)}
+    for x, y, k in [(0.1, 0.7, 1.0), (0.6, 0.4, 5.5), (0.9, 0.8, 9.7)]:
+        ours = float(family.forcing(jnp.array([x, y]), k))
+        assert posed.helmholtz_2d_forcing(x, y, k) == pytest.approx(ours, rel=1e-12)
+    solved = posed.chebyshev(low, high, posed.NODES)
+    assert low < solved.min() < low + 0.1
+    assert high - 0.1 < solved.max() < high
+    gaps = np.abs(solved[:, None] - grid_values(family)[:, 0])
+    assert gaps.min() > 0.01
 
 
 @pytest.mark.slow
