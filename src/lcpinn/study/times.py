@@ -30,8 +30,6 @@ from lcpinn.training import make_setup
 MOMENT = 2.0  # seconds of steps, for each phase
 AT_ONCE = 8  # methods that are compiled at the same time, before each of them is timed by itself
 
-Phases = list[dict[str, float]]
-
 
 class Begun(NamedTuple):
     """A phase with everything compiled, and where its steps begin."""

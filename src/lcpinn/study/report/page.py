@@ -113,7 +113,8 @@ def _head(study: Study) -> Lines:
         "draws of loss weights. Other tables have errors on the grids of the text.",
         "",
         "**Times.** Runs that differ in seed and coefficient alone are trained as one program, and "
-        f"several programs share the GPU. {_clean(study)}'Agrees' means: the means are "
+        "several programs share the GPU; `fast` and FNO train one by one, beside others as well. "
+        f"{_clean(study)}'Agrees' means: the means are "
         f"within {WITHIN:g} standard deviations, the larger of the two, and within a factor of "
         f"{ALIKE:g}.",
     ]
