@@ -380,6 +380,23 @@ def test_what_is_missing_is_seen_where_it_is_missing():
     assert grid.missing(np.zeros(len(sizes)), (3, 0)) == 0
 
 
+def test_what_is_missing_beyond_a_constant_is_seen():
+    """Of x exp(3 y) nothing at x = 0, where the lower levels along y lie."""
+    grid = box(2, 2)
+    x, y = grid.nodes.T
+    sizes = np.abs(grid.coefficients(x * np.exp(3 * y)))
+    assert grid.missing(sizes, (0, 3)) < 1e-14
+    assert grid.missing(sizes, (1, 3)) > 0.01
+    assert (1, 3) not in grid.candidates()
+    assert grid.towards((1, 3)) == [(0, 3)]
+    grown = grid.with_levels(grid.towards((1, 3)))
+    assert grown.towards((1, 3)) == [(1, 3)]
+    assert grown.towards((2, 4)) == [(0, 4), (1, 3), (1, 4), (2, 3)]
+    x, y = grown.nodes.T
+    sizes = np.abs(grown.coefficients(x * np.exp(3 * y)))
+    assert grown.missing(sizes, (1, 3)) > 0.01
+
+
 def test_more_of_the_same_is_noticed():
     assert stagnates(np.array([1e-2, 1e-6, 2e-6, 9e-7]))
     assert not stagnates(np.array([1e-2, 1e-6, 2e-6, 1e-9]))

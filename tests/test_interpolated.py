@@ -63,6 +63,24 @@ class Bent(Bratu):
     parameters = lc.Uniform(a=(0.5, 2.0))
 
 
+class Growing(lc.Family):
+    """u_x = a exp(3 b) cos(x), u(0) = 1: in the middle of a's range nothing depends on b."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(a=(-0.04, 0.04), b=(-1.0, 1.0))
+
+    @lc.interior
+    def equation(self, u_x, x, a, b):
+        return u_x - a * jnp.exp(3 * b) * jnp.cos(x)
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u - 1.0
+
+    def exact(self, x, a, b):
+        return 1 + a * jnp.exp(3 * b) * jnp.sin(x)
+
+
 class Turning(lc.Family):
     """w² u'' + (x - 0.2) u' = 0, u(±1) = ±1: a layer of width w about x = 0.2."""
 
@@ -132,6 +150,18 @@ def test_sizes_are_root_mean_squares(teacher):
     with double():
         sizes = np.asarray(teacher.sizes(jnp.asarray(k[:, None])))[:, 0]
     assert sizes == pytest.approx(np.sqrt((1 - np.exp(-2 * k)) / (2 * k)), rel=1e-2)
+
+
+def test_what_nothing_depends_on_at_the_centre_is_seen_elsewhere():
+    """Every level along b looks empty there, and lies below those that are not."""
+    family, x = Growing(), np.linspace(0, 1, 9)[:, None]
+    with double():
+        known = interpolated(family, tolerance=1e-6, seconds=60.0)
+        settings = np.array([[0.04, 0.95], [-0.03, 0.6], [0.0, 0.3]])
+        values = known.at_all(x, settings)[..., 0]
+        exact = np.asarray(family.exact(x, *settings.T))
+    assert known.enough
+    assert np.max(np.abs(values / exact - 1)) < 10 * known.missing
 
 
 def test_a_pole_in_the_range_is_given_up():

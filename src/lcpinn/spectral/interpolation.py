@@ -92,13 +92,18 @@ class Growth:
         return state if len(solved) < len(grid.positions) else self._next(state, grid)
 
     def _next(self, state: InterpolationState, grid: SparseGrid) -> InterpolationState:
-        """The polynomial through all nodes, and the levels of the next one."""
+        """The polynomial through all nodes, and the levels of the next one.
+
+        Levels that cannot be added yet count, too: of 1 + a exp(b) nothing is missing along b where
+        a is zero, at the centre, and by that alone nothing would be added elsewhere either.
+        """
         self.grid = grid
         sizes = relative_sizes(grid, self.values(state.solutions))
-        missing = {level: grid.missing(sizes, level) for level in grid.candidates()}
+        missing = {level: grid.missing(sizes, level) for level in grid.beside}
         largest = max(missing.values())
         worth = min(self.enough(state), largest)
-        grown = grid.with_levels(level for level, value in missing.items() if value >= worth)
+        wanted = (level for level, value in missing.items() if value >= worth)
+        grown = grid.with_levels(one for level in wanted for one in grid.towards(level))
         return state._replace(
             params=self._params(grid, state.solutions),
             levels=np.array(grown.levels),

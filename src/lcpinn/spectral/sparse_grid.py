@@ -120,22 +120,32 @@ class SparseGrid:
     def _set(self) -> frozenset[Level]:
         return frozenset(self.levels)
 
+    @cached_property
+    def beside(self) -> list[Level]:
+        """Levels one above a member, whether or not all others below them are members, too."""
+        return sorted({up for one in self.levels for up in _above(one)} - self._set)
+
     def candidates(self) -> list[Level]:
         """Levels that could be added so that the set stays closed downwards."""
-        beside = {up for one in self.levels for up in _above(one)} - self._set
-        return sorted(one for one in beside if all(low in self._set for low in _below(one)))
+        return [one for one in self.beside if all(low in self._set for low in _below(one))]
+
+    def towards(self, level: Level) -> list[Level]:
+        """What makes a level beside the set a candidate, in order; itself where it is one."""
+        lower = itertools.product(*(range(n + 1) for n in level))
+        return [one for one in lower if one != level and one not in self._set] or [level]
 
     def missing(self, sizes: np.ndarray, level: Level) -> float:
-        """What a candidate might add, by coefficients of these sizes (n,): Σ size² over a tail.
+        """What a level beside the set might add, by coefficients of sizes (n,): Σ size² over a tail.
 
-        Its new degrees lie beyond the last ones of each of its parents; the smallest of the
-        parents' tails bounds it where coefficients decay.
+        Its new degrees lie beyond the last ones of each of its parents; the smallest of the tails
+        of those that are members bounds it where coefficients decay. A constant along an axis says
+        nothing of that, and counts where there is nothing else: of a exp(b) it is zero.
         """
         tails = []
-        for i in range(self.dim):
-            if level[i] == 0:
-                continue
-            parent = _lower(level, i)
+        parents = {i: _lower(level, i) for i in range(self.dim) if level[i] > 0}
+        members = {i: parent for i, parent in parents.items() if parent in self._set}
+        varying = {i: parent for i, parent in members.items() if parent[i] > 0}
+        for i, parent in (varying or members).items():
             inside = np.all(self._block == np.array(parent), axis=1)
             last = degree_of(parent[i])
             first = min(last - max(2, last // TAIL) + 1, last)
