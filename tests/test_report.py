@@ -224,8 +224,10 @@ def test_a_missing_cell_says_so():
 def test_ablations_name_runs_of_the_plan():
     known = {run.kind[:4] for run in needed(EXPERIMENTS.values(), "full")}
     for rows in ABLATIONS.values():
-        for _, family, protocol, change, _ in rows:
+        for _, family, protocol, change, published in rows:
             assert (family, protocol, "full", change) in known
+            if published is not None:
+                assert (family, f"{protocol}-data", "full", change) in known
 
 
 def test_notes_rest_on_runs_of_the_plan(study):
@@ -301,6 +303,20 @@ def test_errors_are_compared_as_the_authors_measure_them():
     assert made.cell("burgers", "paper").mean == 5.0
     assert made.cell("burgers", "paper", published=True).mean == 2.0
     assert set(ABLATIONS) <= set(EXPERIMENTS)
+
+
+def test_ablations_are_compared_with_data():
+    runs = [
+        run
+        for protocol in ("paper", "paper-data")
+        for run in one_method("burgers", protocol, "full", range(2), "n_lambda=1")
+    ]
+    errors = {"paper": 5.0, "paper-data": 1.69e-2}
+    made = Study("full", {run.name: record(run, errors[run.protocol]) for run in runs})
+    without, data = ablation_table(made, "n-lambda")[2].split(" | ")[2:]
+    assert "agrees" not in without
+    assert "agrees" in data
+    assert len(ablation_table(made, "lbfgs")[0].split(" | ")) == 2  # the paper has none
 
 
 def test_shots_of_every_seed():

@@ -136,7 +136,7 @@ COUNTS = {  # of the full study
     "helmholtz-2d": 32 + 28,
     "helmholtz-3d": 32 + 28,
     "buckley-leverett": 22 + 12,
-    "n-lambda": 6,
+    "n-lambda": 12,
     "optimiser": 4,
 }
 

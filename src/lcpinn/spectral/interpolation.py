@@ -95,14 +95,20 @@ class Growth:
         """The polynomial through all nodes, and the levels of the next one.
 
         Levels that cannot be added yet count, too: of 1 + a exp(b) nothing is missing along b where
-        a is zero, at the centre, and by that alone nothing would be added elsewhere either.
+        a is zero, at the centre, and by that alone nothing would be added elsewhere either. What is
+        below them is added where they are about the largest.
         """
         self.grid = grid
         sizes = relative_sizes(grid, self.values(state.solutions))
         missing = {level: grid.missing(sizes, level) for level in grid.beside}
         largest = max(missing.values())
         worth = min(self.enough(state), largest)
-        wanted = (level for level, value in missing.items() if value >= worth)
+        ready = set(grid.candidates())
+        wanted = (
+            level
+            for level, value in missing.items()
+            if value >= (worth if level in ready else max(worth, GAIN * largest))
+        )
         grown = grid.with_levels(one for level in wanted for one in grid.towards(level))
         return state._replace(
             params=self._params(grid, state.solutions),

@@ -135,7 +135,7 @@ class SparseGrid:
         return [one for one in lower if one != level and one not in self._set] or [level]
 
     def missing(self, sizes: np.ndarray, level: Level) -> float:
-        """What a level beside the set might add, by coefficients of sizes (n,): Σ size² over a tail.
+        """What a level beside the set might add, by coefficients' sizes (n,): Σ size² over a tail.
 
         Its new degrees lie beyond the last ones of each of its parents; the smallest of the tails
         of those that are members bounds it where coefficients decay. A constant along an axis says

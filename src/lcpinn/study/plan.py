@@ -61,6 +61,8 @@ def one_method(
         return []
     if given.small and (change in SWITCHED or protocol in LEFT_OUT_SMALL):
         return []
+    if given.small and change and protocol == "paper-data":
+        return []
     grid: list[dict[str, float]] = [{}]
     if protocol not in (*OURS, SOLVER) and takes(protocol, "at"):
         made = built(family)
@@ -131,6 +133,7 @@ SWITCHES: dict[str, list[tuple[str, str]]] = {
     "helmholtz-1d": [
         ("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500"), ("paper", "points=fresh"),
         ("sa-pinn", ""), ("relobralo", ""), ("relobralo-data", ""), ("sa-pinn-data", ""),
+        ("pi-deeponet-data", ""), ("pi-deeponet-data", "lbfgs=1500"),
     ],
     "burgers": [
         ("paper", ""), ("paper-data", ""), ("paper", "points=fresh"),
@@ -141,7 +144,8 @@ SWITCHES: dict[str, list[tuple[str, str]]] = {
     ],
     "schrodinger-1d": [
         ("paper", ""), ("paper-data", ""), ("paper", "lbfgs=1500"), ("sa-pinn", ""),
-        ("sa-pinn-data", ""), ("sa-pinn-data", "seeds=4-11"),
+        ("sa-pinn-data", ""), ("sa-pinn-data", "seeds=4-11"), ("pi-deeponet-data", ""),
+        ("pi-deeponet-data", "lbfgs=1500"),
     ],
     "buckley-leverett": [
         ("paper", ""), ("paper-data", ""), ("relobralo", ""), ("relobralo-data", ""),
@@ -181,6 +185,7 @@ def _explaining(family: str) -> Experiment:
 
 
 WEIGHTED = ("burgers", "buckley-leverett")
+_BOTH = ("paper", "paper-data")  # the paper's ablations were made with data
 
 _ALL = [
     Experiment("explain-most", "What explains most in the least time", _most),
@@ -208,14 +213,16 @@ _ALL = [
     Experiment("spread", "Figure: errors over the weightings", _by_ours(WEIGHTED)),
     Experiment("shots", "Ablation: the number of weightings in the mean", _by_ours(WEIGHTED)),
     _ablation("n-lambda", "Ablation: draws of lambda in a step",
-              [("burgers", "paper", f"n_lambda={n}") for n in (1, 4, 16)]),
+              [("burgers", p, f"n_lambda={n}") for n in (1, 4, 16) for p in _BOTH]),
     _ablation("prior", "Ablation: how lambda is drawn",
-              [("burgers", "paper", "n_lambda=4"), ("burgers", "paper", "prior=simplex"),
-               ("burgers", "paper", "prior=log-cube"), ("helmholtz-1d", "paper", ""),
+              [*(("burgers", p, change) for change in ("n_lambda=4", "prior=log-cube")
+                 for p in _BOTH),
+               ("burgers", "paper", "prior=simplex"), ("helmholtz-1d", "paper", ""),
                ("helmholtz-1d", "paper", "prior=log-uniform")]),
     _ablation("conditioning", "Ablation: concatenation against FiLM",
-              [("helmholtz-1d", "paper", ""), ("helmholtz-1d", "paper", "conditioning=concat"),
-               ("burgers", "paper", ""), ("burgers", "paper", "conditioning=film")]),
+              [(family, p, change)
+               for family, other in (("helmholtz-1d", "concat"), ("burgers", "film"))
+               for change in ("", f"conditioning={other}") for p in _BOTH]),
     _ablation("lbfgs", "Ablation: with and without L-BFGS",
               [(family, "paper", change) for family in ("helmholtz-1d", "schrodinger-1d")
                for change in ("", "no-lbfgs")]),

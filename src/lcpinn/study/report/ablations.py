@@ -58,15 +58,22 @@ ABLATIONS: dict[str, Sequence[Row]] = {
 
 
 def ablation_table(study: Study, name: str) -> Lines:
-    """The runs of one ablation, beside the paper's where it has them."""
-    rows = []
+    """The runs of one ablation, beside the paper's where it has them.
+
+    Its numbers were made with data, as those of its tables: what has one is trained so, too.
+    """
+    rows, compared = [], any(key is not None for *_, key in ABLATIONS[name])
     for words, family, protocol, change, key in ABLATIONS[name]:
-        ours, theirs = study.cell(family, protocol, change), _paper(key)
-        said = "–" if theirs is None else error(theirs.mean)
-        if theirs is not None and theirs.std:
-            said = spread(replace(theirs, seeds=4))
-        rows.append([words, said, judged(ours, theirs)])
-    return table(["setting", "paper", "ours"], rows)
+        ours, theirs = study.cell(family, protocol, change, published=True), _paper(key)
+        if theirs is None:
+            rows.append([words, "–", spread(ours), "–"])
+            continue
+        said = spread(replace(theirs, seeds=4)) if theirs.std else error(theirs.mean)
+        data = study.cell(family, f"{protocol}-data", change, published=True)
+        rows.append([words, said, spread(ours), judged(data, theirs)])
+    if not compared:
+        return table(["setting", "ours"], [[words, ours] for words, _, ours, _ in rows])
+    return table(["setting", "paper", "without data", "with data"], rows)
 
 
 def _paper(key: tuple[str, str] | None) -> Cell | None:

@@ -35,6 +35,7 @@ from lcpinn.study.report.tables import PER
 from lcpinn.study.run import BY_CODE, FIRST, REVISED
 
 SETTINGS = (1, 3, 10, 30, 100)  # K of the frontier
+ONE_FOR_ALL = ("paper", "fast", "pi-deeponet", "fno")  # methods whose network is made once
 
 
 ORDER = list(METHODS)  # a method looks the same in every figure
@@ -81,7 +82,7 @@ def frontier(study: Study) -> Figure | None:
             cell = study.answered(family, method, settings)
             if cell is None or not cell.seconds:
                 continue
-            alone = method.startswith(("paper", "fast", "pi-deeponet"))  # one for every setting
+            alone = method.startswith(ONE_FOR_ALL)
             times = [cell.seconds * (1 if alone else k) for k in SETTINGS]
             dashes = "--" if method.endswith("-data") else "-"
             look = {"ls": dashes, **_look(method)}

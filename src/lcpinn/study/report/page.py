@@ -107,10 +107,11 @@ def _head(study: Study) -> Lines:
         "`fast` is Gauss-Newton on a small network in double precision, without data like every "
         "other claim of this project; FNO is supervised by definition.",
         "",
-        "Errors in the columns *without data* and *with data* of the families' tables are taken "
-        "as the authors take them: over 20 (helmholtz-3d: 10) values of k for LC-PINN in two and "
-        "three dimensions, snapshot by snapshot for burgers and buckley-leverett, as means over "
-        "draws of loss weights. Other tables have errors on the grids of the text.",
+        "Errors in the columns *without data* and *with data* of the families' tables and of "
+        "ablations are taken as the authors take them: over 20 (helmholtz-3d: 10) values of k for "
+        "LC-PINN in two and three dimensions, snapshot by snapshot for burgers and "
+        "buckley-leverett, as means over draws of loss weights. Other tables have errors on the "
+        "grids of the text.",
         "",
         "**Times.** Runs that differ in seed and coefficient alone are trained as one program, and "
         "several programs share the GPU; `fast` and FNO train one by one, beside others as well. "
