@@ -59,6 +59,16 @@ ERRORS = {
         family("viscosity"),
         f"'values' of Probe has no such name as 'viscosity' (there are {NAMES})",
     ),
+    "an output of another name": (
+        family("T", "T_xx", "k"),
+        "'values' of Probe has no such name as 'T'; is it a solution? They are named by "
+        f"outputs = ('T',) (there are {NAMES})",
+    ),
+    "a further output": (
+        family("u_xx", "laplacian_T"),
+        "'values' of Probe has no such name as 'laplacian_T'; is it a solution? They are named by "
+        f"outputs = ('u', 'T') (there are {NAMES})",
+    ),
     "no underscore": (
         family("uxx"),
         f"'values' of Probe has no such name as 'uxx'; did you mean 'u_xx'? (there are {NAMES})",

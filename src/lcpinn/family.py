@@ -378,8 +378,23 @@ class Family(metaclass=_Built):
             names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
         close = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
+        if "derivative" in allowed and (outputs := self._undeclared(name)):
+            hint = f"; is it a solution? They are named by outputs = {outputs!r}"
         known = ", ".join(names)
         return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {known})"
+
+    def _undeclared(self, name: str) -> tuple[str, ...]:
+        """What `outputs` would be where a name is one of them, or a derivative of one: where some
+        term asks for a derivative of it. Those that no term asks for are left out."""
+        output, coordinates = name.removeprefix("laplacian_").split("_")[0], self.domain.names
+        methods = (getattr(type(self), attribute) for attribute in dir(type(self)))
+        asked = {argument for method in methods if hasattr(method, "_lcpinn_mark")
+                 for argument in inspect.signature(method).parameters}  # fmt: skip
+        stem = lambda argument, one: parse_derivative(argument, (one,), coordinates) is not None
+        if not any(stem(argument, output) for argument in asked - {output}):
+            return ()
+        used = [one for one in self.outputs if any(stem(argument, one) for argument in asked)]
+        return (*used, output)
 
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
