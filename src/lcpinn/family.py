@@ -10,34 +10,30 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lcpinn.compilation import for_once
 from lcpinn.domain import Face, Part, Region, bind
 from lcpinn.errors import LcpinnError
-from lcpinn.interpreted import Seldom
 from lcpinn.jet import Orders, expand, parse_derivative, polynomial
+from lcpinn.naming import TERM, Names
 from lcpinn.precision import double
 from lcpinn.prior import Coefficients, Product, Simplex, Weights
+from lcpinn.probing import are_affine, void_terms
 from lcpinn.shape import Box, Shape
 from lcpinn.spec import short
 from lcpinn.term import Argument, Mark, Term, components, lookup
 
 HELP = ("features", "ansatz", "collocate", "scale")  # hooks that only a network needs
 RESERVED = ("point", "self", "data")
-MAGNITUDES = (1.0, 1e3, 1e6)  # of arguments: a radiation's 5.67e-8 T⁴ is nothing at T = 1
-AFFINE = 1e-9  # a second difference beside the values that it is made of
 
 
 # -- Optional attributes -------------------------------------------------------------------------
@@ -191,17 +187,24 @@ class Family(metaclass=_Built):
         kind = type(self.data).__name__
         if self.data is not None and not isinstance(self.data, Data):
             raise LcpinnError(f"{title}.data must be lc.Data(...), not {_a(kind)}")
+        marks = self._marks()
+        methods = tuple(getattr(self, name) for name in marks)
+        names = Names(title, self.domain, self.parameters, self.outputs, methods)
         self._signatures = {
-            hook: self._bind(hook, getattr(self, hook), allowed)
+            hook: names.bind(hook, getattr(self, hook), allowed)
             for hook, allowed in _HOOKS.items()
             if getattr(self, hook) is not None
         }
-        self.all_terms = self._collect(title)
+        self.all_terms = {
+            name: self._term(name, getattr(self, name), mark, names) for name, mark in marks.items()
+        }
+        if self.data is not None:
+            self.all_terms["data"] = self._data_term(title, self.data)
         if not self.all_terms:
             raise LcpinnError(
                 f"{title} has no terms: mark a method with @lc.interior or @lc.on(...)"
             )
-        void = self._void_terms() if void is None else void
+        void = void_terms(self) if void is None else void
         self.terms = {name: t for name, t in self.all_terms.items() if name not in void}
         self._bind_weights(title)
 
@@ -239,23 +242,20 @@ class Family(metaclass=_Built):
                     f"{title}: {seen[name]} {name!r} reads as a derivative; rename it"
                 )
 
-    def _collect(self, title: str) -> dict[str, Term]:
+    def _marks(self) -> dict[str, Mark]:
+        """Methods that are terms, with where they hold."""
         marks: dict[str, Mark] = {}  # of two classes, the derived one's: the other's may not hold
         for cls in reversed(type(self).__mro__):
             for name, method in vars(cls).items():
                 mark = getattr(method, "_lcpinn_mark", None)
                 if mark is not None:
                     marks[name] = mark
-        terms = {name: self._term(name, getattr(self, name), mark) for name, mark in marks.items()}
-        if self.data is not None:
-            terms["data"] = self._data_term(title, self.data)
-        return terms
+        return marks
 
-    def _term(self, name: str, method: Callable, mark: Mark) -> Term:
-        allowed = ("output", "derivative", "coordinate", "parameter")
+    def _term(self, name: str, method: Callable, mark: Mark, names: Names) -> Term:
         if mark.faces is None:
-            return Term(name, method, self._bind(name, method, allowed), (), "interior")
-        arguments = self._bind(name, method, (*allowed, "normal"))
+            return Term(name, method, names.bind(name, method, TERM), (), "interior")
+        arguments = names.bind(name, method, (*TERM, "normal"))
         try:
             faces = self._places(mark)
         except LcpinnError as error:
@@ -320,81 +320,6 @@ class Family(metaclass=_Built):
         unknown = np.full(len(points), np.nan)
         known = [data.columns.get(name, unknown) for name in self.parameters.names]
         return points, np.stack([unknown, *known], axis=-1)[:, 1:]
-
-    def _bind(self, owner: str, method: Callable, allowed: Sequence[str]) -> tuple[Argument, ...]:
-        parameters = inspect.signature(method).parameters.values()
-        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
-            raise LcpinnError(
-                f"{owner!r} of {type(self).__name__}: write its arguments out by name"
-            )
-        return tuple(self._argument(owner, p.name, allowed) for p in parameters)
-
-    def _argument(self, owner: str, name: str, allowed: Sequence[str]) -> Argument:
-        domain, parameters = self.domain, self.parameters
-        if name == "point":
-            return Argument(name, "point")
-        if name in domain.names:
-            return Argument(name, "coordinate", domain.names.index(name))
-        if name in parameters.names:
-            return Argument(name, "parameter", parameters.names.index(name))
-        if "output" in allowed:
-            parsed = parse_derivative(name, self.outputs, domain.names)
-            if parsed is not None and (name in self.outputs or "derivative" in allowed):
-                return Argument(name, "output", self.outputs.index(parsed[0]), parsed[1])
-        if "normal" in allowed and (along := self._normal(name)) is not None:
-            return along
-        raise LcpinnError(self._unknown(owner, name, allowed))
-
-    def _normal(self, name: str) -> Argument | None:
-        """`u_n`, the derivative along the outward normal, and its components `n_x`."""
-        first, _, last = name.rpartition("_")
-        if first == "n" and last in self.domain.names:
-            return Argument(name, "normal", self.domain.names.index(last))
-        if last == "n" and first in self.outputs:
-            slopes = tuple(tuple(int(i == j) for j in range(self.domain.dim))
-                           for i in range(self.domain.dim))  # fmt: skip
-            return Argument(name, "normal derivative", self.outputs.index(first), slopes)
-        return None
-
-    def _unknown(self, owner: str, name: str, allowed: Sequence[str]) -> str:
-        title, coordinates = type(self).__name__, ", ".join(self.domain.names)
-        if "derivative" in allowed and self._normal(name) is not None:
-            return (
-                f"{owner!r} of {title} asks for {name!r}, but there is a normal on the boundary "
-                "only: mark it with @lc.on(...)"
-            )
-        output = next((o for o in self.outputs if name.startswith(o + "_")), None)
-        if output is not None and "derivative" in allowed:
-            axis = name.removeprefix(output + "_")
-            return (
-                f"{owner!r} of {title} asks for {name!r}, but {axis!r} names no coordinates; "
-                f"the domain has {coordinates}"
-            )
-        names = [*self.domain.names, *self.parameters.names]
-        if "output" in allowed:
-            names += self.outputs
-        if "derivative" in allowed:
-            names += [f"{o}_{c}" for o in self.outputs for c in self.domain.names]
-            names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        if "derivative" in allowed and (outputs := self._undeclared(name)):
-            hint = f"; is it a solution? They are named by outputs = {outputs!r}"
-        known = ", ".join(names)
-        return f"{owner!r} of {title} has no such name as {name!r}{hint} (there are {known})"
-
-    def _undeclared(self, name: str) -> tuple[str, ...]:
-        """What `outputs` would be where a name is one of them, or a derivative of one: where some
-        term asks for a derivative of it. Those that no term asks for are left out."""
-        output, coordinates = name.removeprefix("laplacian_").split("_")[0], self.domain.names
-        methods = (getattr(type(self), attribute) for attribute in dir(type(self)))
-        asked = {argument for method in methods if hasattr(method, "_lcpinn_mark")
-                 for argument in inspect.signature(method).parameters}  # fmt: skip
-        stem = lambda argument, one: parse_derivative(argument, (one,), coordinates) is not None
-        if not any(stem(argument, output) for argument in asked - {output}):
-            return ()
-        used = [one for one in self.outputs if any(stem(argument, one) for argument in asked)]
-        return (*used, output)
 
     def _bind_weights(self, title: str) -> None:
         components = (*self.terms, *(() if "data" in self.terms else ("data",)))
@@ -565,35 +490,11 @@ class Family(metaclass=_Built):
 
     @cached_property
     def _linear_inside(self) -> bool:
-        return self._are_affine(t for t in self.all_terms.values() if not t.faces)
+        return are_affine(self, [t for t in self.all_terms.values() if not t.faces])
 
     @cached_property
     def _linear_on_boundary(self) -> bool:
-        return self._are_affine(t for t in self.all_terms.values() if t.faces)
-
-    def _are_affine(self, terms: Iterable[Term]) -> bool:
-        rng = np.random.default_rng(0)
-        with double():
-            unit = rng.uniform(0.2, 0.8, (1, self.domain.dim))
-            lam = np.array(self.parameters.from_unit(rng.uniform(0.2, 0.8, self.parameters.dim)))
-            point = np.asarray(self.domain.place(unit, lam[None])[0])
-            for term in terms:
-                if term.name == "data":
-                    continue
-                orders = self.orders([term])
-                a, b = (rng.normal(size=(len(orders), len(self.outputs))) for _ in "ab")
-                at = partial(_residual_at, term, orders)
-                four = np.stack([a + b, a, b, np.zeros_like(a)])
-                tried = np.concatenate([size * four for size in MAGNITUDES])
-                values = np.asarray(_seldom(at)(tried, point, lam))
-                values = values.reshape(len(MAGNITUDES), 4, -1)
-                whole, first, other, none = np.moveaxis(values, 1, 0)
-                with np.errstate(invalid="ignore"):  # not finite, as the logarithm of -1, is not so
-                    second = np.abs(whole - first - other + none)
-                    affine = np.all(second <= AFFINE * np.max(np.abs(values), axis=1))
-                if not affine:
-                    return False
-        return True
+        return are_affine(self, [t for t in self.all_terms.values() if t.faces])
 
     def truth(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray | None:
         """The exact or reference solution (n, outputs) at points (n, dim) and one setting (p,)."""
@@ -612,43 +513,6 @@ class Family(metaclass=_Built):
             value = self.reference(*(columns[a.name] for a in self._signatures["reference"]))
             return np.stack(value if isinstance(value, tuple) else (value,), axis=-1)
         return None
-
-    def _void_terms(self) -> set[str]:
-        """Terms on faces that the ansatz already satisfies, whatever the network does."""
-        if self.ansatz is None:
-            return set()
-        with double():
-            return {t.name for t in self.all_terms.values() if t.faces and self._is_void(t)}
-
-    def _is_void(self, term: Term) -> bool:
-        orders = self.orders([term])
-        rng = np.random.default_rng(0)
-        raw = jnp.asarray(rng.normal(size=(8, len(orders), len(self.outputs))))
-        parameters = self.parameters.sobol(8)
-
-        def residual(coefficients: Array, point: Array, lam: Array, normal: Array) -> Array:
-            series = self.impose(coefficients, point, lam, orders)
-            return term.residual(series, orders, point, lam, normal=normal)
-
-        # Traced once for all faces: piece by piece this would take seconds.
-        run = _seldom(jax.vmap(residual))
-        for face in term.faces:
-            places = self.domain.sobol(8, face=face, parameters=parameters)
-            normals = self.domain.normals(places, parameters, (face,))
-            values = np.asarray(run(raw, places, parameters, normals))
-            if not np.all(np.abs(values) < 1e-10):
-                return False
-        return True
-
-
-def _residual_at(term: Term, orders: Orders, series: Array, point: Array, lam: Array) -> Array:
-    """A term at one point, for several series (n, len(orders), outputs)."""
-    normal = jnp.full_like(point, len(point) ** -0.5)  # any will do
-    return jax.vmap(lambda s: term.residual(s, orders, point, lam, normal=normal))(series)
-
-
-def _seldom(function: Callable[..., Any]) -> Seldom:
-    return Seldom(function, for_once(function))
 
 
 def place_label(place: Face | Part) -> str:
