@@ -22,6 +22,7 @@ from lcpinn.spectral import least_squares
 from lcpinn.spectral import newton as newton_module
 from lcpinn.spectral.basis import Axis, TensorBasis
 from lcpinn.spectral.expansion import Expansion
+from lcpinn.spectral.family_solver import FamilySolver
 from lcpinn.spectral.linearisation import about_zero, linearised, zeroth
 from lcpinn.spectral.newton import NotConverged, TimeIsUp, _continuation, first_solution, newton
 
@@ -358,6 +359,35 @@ def test_newton_ends_although_few_functions_leave_a_residual():
         solved = newton(expansion, about_zero(terms, [1.0]), expansion.zero)
     assert np.abs(solved).max() < 2.0
     assert np.abs(solved).max() > 0.1
+
+
+class Bar(lc.Family):
+    """u'' - c u³ = q, u = 0 at both ends: nothing at all without a load."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(q=(-1.0, 1.0), c=(1.0, 2.0))
+
+    @lc.interior
+    def equation(self, u_xx, u, q, c):
+        return u_xx - c * u**3 - q
+
+    @lc.on(x=(0.0, 1.0))
+    def ends(self, u):
+        return u
+
+
+def test_nothing_is_a_solution_where_there_is_no_load():
+    assert lc.solve(Bar(), q=0.0, c=1.5)(x=np.array([0.2, 0.5])).tolist() == [0.0, 0.0]
+
+
+def test_a_family_is_solved_with_nothing_in_the_middle_of_it():
+    solved = FamilySolver(Bar(), 1e-6)
+    assert solved.settings.shape == (0, 2)
+    for q in (0.0, 0.5, -0.5, 0.0):
+        solved(np.array([q, 1.5]))
+    sizes = [np.abs(one.coefficients).max() for one in solved.solved]
+    assert sizes[0] == sizes[3] == 0
+    assert sizes[1] == pytest.approx(sizes[2])
 
 
 def test_when_the_time_is_up_no_other_way_is_tried(monkeypatch):

@@ -122,8 +122,9 @@ class FamilySolver:
     @property
     def settings(self) -> np.ndarray:
         """Where they are, (n, p)."""
-        units = np.array([unit for unit, _ in self._solved])
-        return np.asarray(self.family.parameters.from_unit(units))
+        prior = self.family.parameters
+        units = np.array([unit for unit, _ in self._solved]).reshape(-1, prior.dim)
+        return np.asarray(prior.from_unit(units))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -55,6 +55,8 @@ def newton(
     size, length = _size(rows, weights), np.inf
     kept = Preconditioner() if preconditioner is None else preconditioner
     for _ in range(STEPS):
+        if size == 0:
+            return coefficients  # no load: nothing is the solution, and no step is short beside it
         if time.perf_counter() > deadline:
             raise TimeIsUp
         solved = solve(rows, ACCURACY, kept)
