@@ -346,7 +346,9 @@ def test_sums_over_chunks_are_what_the_whole_jacobian_gives(family, monkeypatch)
     assert kind_of(system, theta, "qr") is Whole
     summed = jax.jit(lambda theta: everything(theta))(theta)
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(summed), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+        # Sums in another order differ by the rounding of their largest parts.
+        atol = max(1e-13, 1e-14 * float(np.max(np.abs(one))))
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=atol)
 
 
 @pytest.mark.slow

@@ -321,7 +321,8 @@ def lines_of(out, phase):
 
 @pytest.mark.slow
 def test_progress_is_told_in_lines_where_there_is_no_terminal(whole):
-    lines = whole[1].splitlines()
+    # XLA of JAX 0.10 has its own word where it reads a program that was compiled before.
+    lines = [line for line in whole[1].splitlines() if not re.match(r"[EW]\d{4} ", line)]
     assert lines[0] == "phase 1, Slow: step 0 of 24"
     last = r"phase 1, Slow: 24/24  loss .* \(.*start .*\)  0 s left"
     assert any(re.fullmatch(last, line) for line in lines)
