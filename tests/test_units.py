@@ -10,6 +10,7 @@ from benchmarks.zoo import ZOO
 from lcpinn.families import FAMILIES
 from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM, Units
+from lcpinn.precision import double
 from lcpinn.protocol.magnitudes import units_of
 from lcpinn.rows import Problem
 from lcpinn.spec import from_plain, to_plain
@@ -51,6 +52,24 @@ class Beam(lc.Family):
 
     def exact(self, x, I, q):  # noqa: E741
         return q * x * (216.0 - 12.0 * x**2 + x**3) / (24 * 210e9 * I)
+
+
+class Loaded(lc.Family):
+    """u'' + u = q x, u = 0 at both ends, under loads of both signs: nothing at q = 0."""
+
+    domain = lc.Box(x=(0.0, 1.0))
+    parameters = lc.Uniform(q=(-1.0, 1.0))
+
+    @lc.interior
+    def equation(self, u_xx, u, x, q):
+        return u_xx + u - q * x
+
+    @lc.on(x=(0.0, 1.0))
+    def ends(self, u):
+        return u
+
+    def exact(self, x, q):
+        return q * (x - jnp.sin(x) / jnp.sin(1.0))
 
 
 class Radiating(lc.Family):
@@ -117,6 +136,29 @@ def test_sizes_follow_the_coefficients_over_decades(x64):
     truth = [np.sqrt(np.mean(np.square(family.exact(x, *lam)))) for lam in settings]
     assert max(truth) > 200 * min(truth)
     assert np.max(np.abs(np.log(sizes / truth))) < np.log(2.0)
+
+
+def test_where_a_load_passes_through_zero_sizes_have_no_valley():
+    """A parabola through the logarithms would be ten thousand times as deep in the middle."""
+    units = units_of(Loaded())
+    assert units is not None
+    assert units.degree == 0
+    x = np.linspace(0, 1, 101)
+    largest = np.sqrt(np.mean(np.square(np.asarray(Loaded().exact(x, 1.0)))))
+    assert 0.3 * largest < np.exp(units.log_sizes[0][0]) <= largest
+
+
+@pytest.mark.slow
+def test_a_family_with_nothing_in_its_middle_is_solved(optimised):
+    """Beside nothing no error is small: beside a thousandth of the largest solution it can be."""
+    family = Loaded()
+    solution = lc.train(family, lc.protocol.fast(family, steps=25), progress=False, report=False)
+    assert solution.verdict.solved
+    assert solution.verdict.error < 1e-5
+    x = np.linspace(0, 1, 11)
+    scale = np.abs(family.exact(x, 1.0)).max()
+    with double():
+        assert np.abs(solution(x=x, q=0.0)).max() < 1e-7 * scale
 
 
 def test_outputs_are_in_these_units(x64):

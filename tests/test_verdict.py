@@ -139,7 +139,7 @@ def judge_with(estimator):
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
     judge.tolerance, judge.enough = 1e-2, 1e-3
-    judge._estimator = estimator
+    judge._estimator, judge._least = estimator, lambda params: 0.0
     return judge
 
 
@@ -258,8 +258,8 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     """A slow first estimate would leave no seconds for the others."""
     asked, clock = [], itertools.count()
 
-    def estimator(params, lam, shots, *, fronts, seconds, bounds, enough):
-        assert (bounds, enough) == (True, 1e-3)
+    def estimator(params, lam, shots, *, fronts, seconds, bounds, enough, least):
+        assert (bounds, enough, least) == (True, 1e-3, 0.0)
         asked.append(seconds)
         return Estimate(1e-8, "")
 

@@ -55,6 +55,7 @@ UNEVEN = 7.0  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192, 384)  # of the polynomial in lambda that this variable is
 MANY = 3  # coefficients, of whose range no row comes close to most corners
 CLOSE = 1e-6  # that it should come to it
+VANISHING, NOT_SMALL = 1e-9, 0.03  # of the largest size: what is none, and what counts beside it
 
 
 class Between(ABC):
@@ -240,7 +241,11 @@ def interpolated(family: Family, *, tolerance: float, seconds: float) -> Interpo
         raise LcpinnError(f"{family.name}: {solved}, too few to interpolate")
     values = growth.values(state.solutions[: len(grid.positions)])
     size = np.sqrt(np.mean(values**2, axis=1))
-    size = np.maximum(size, SMALL * size.max(axis=0)) + np.finfo(float).tiny
+    largest = size.max(axis=0)
+    # Where solutions pass through zero, the logarithm of their size has a pole, and is no
+    # polynomial: errors there count beside what is not as small.
+    least = np.where(size.min(axis=0) > VANISHING * largest, SMALL, NOT_SMALL)
+    size = np.maximum(size, least * largest) + np.finfo(float).tiny
     return Interpolated(
         family,
         state.params,

@@ -39,6 +39,8 @@ LEAST = 3.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings: without as many (5 with one coefficient) no verdict; at most
 NAMED = 3  # settings that are listed one by one
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
+SMALL = 1e-3  # of an output's largest size over lambda, that counts as its size where it vanishes
+SIZED, POINTS = 17, 64  # settings, and points of each, that tell this largest size
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Verdict:
     """Whether a family is solved: True, False, or None where nothing can be said.
 
     `error` is the largest estimated relative error over lambda, found at `at`, or what it is there
-    at most; `settings` says how many lambda were judged, `reason` everything in one sentence.
-    `solved_at` are the settings whose own solutions (lcpinn.own_solutions) the network was trained
-    on.
+    at most, beside the solution there or a thousandth of the largest over lambda; `settings` says
+    how many lambda were judged, `reason` everything in one sentence. `solved_at` are the settings
+    whose own solutions (lcpinn.own_solutions) the network was trained on.
     """
 
     solved: bool | None
@@ -156,7 +158,7 @@ class Judge:
         they keep to the seconds, and no front is followed.
         """
         names = self.problem.family.parameters.names
-        shots = self._draws if draws is None else draws
+        shots, least = self._draws if draws is None else draws, self._least(params)
         first = began = time.perf_counter()
         estimates: list[Estimate] = []
         spent, decided = 0.0, False
@@ -165,7 +167,7 @@ class Judge:
             remaining = max((1.0 if decided else OVERDUE) * seconds - spent, 0.0)
             estimate = self._estimator(
                 params, lam, shots, fronts=fronts and not decided, bounds=True, enough=self.enough,
-                seconds=min(each, remaining if decided or enough else remaining / 2),
+                seconds=min(each, remaining if decided or enough else remaining / 2), least=least,
             )  # fmt: skip
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:
@@ -181,6 +183,21 @@ class Judge:
                 break
         self.seconds += time.perf_counter() - first
         return estimates
+
+    def _least(self, params: Params) -> np.ndarray | float:
+        """The mean square (outputs,) that a solution counts as at the least.
+
+        Where a load passes through zero, the solution does: beside nothing no error is small.
+        """
+        family = self.problem.family
+        if not family.parameters.free:
+            return 0.0
+        squares = []
+        for lam in itertools.islice(settings_of(family.parameters), SIZED):
+            points = np.asarray(family.domain.sobol(POINTS, seed=6, parameters=lam))
+            values = self._estimator.linearisation(params, lam, self._draws).values(points)
+            squares.append(np.mean(values**2, axis=0))
+        return SMALL**2 * np.max(squares, axis=0)
 
     def _settings(self, params: Params, many: bool) -> Iterator[np.ndarray]:
         """Where errors are suspected first, then all over; each of them once."""

@@ -203,7 +203,7 @@ class Attempts:
             if self.family.is_linear() or error < LARGE or change < SETTLED * error:
                 least = TINY * float(np.sqrt(expansion.mean_square(values).max()))
                 between = _between(expansion, at, coefficients, least)
-                error = self.relative(expansion, d - beyond, values + d)
+                error = self.relative(expansion, d - beyond, values + d, at.least)
                 correction = self._corrected(Estimate(error), at, expansion, coefficients)
                 return Attempt(
                     correction, sizes, coefficients, expansion.basis, share, error, between
@@ -235,13 +235,16 @@ class Attempts:
             self.relative(expansion, d, values) + TINY / DISTANCE
         )
 
-    def relative(self, expansion: Expansion, error: np.ndarray, solution: np.ndarray) -> float:
+    def relative(
+        self, expansion: Expansion, error: np.ndarray, solution: np.ndarray,
+        least: np.ndarray | float = 0.0,
+    ) -> float:  # fmt: skip
         """The relative error, levels that the page does not determine aside."""
         for output, along in self.determinacy.levels:
             place = self.family.outputs.index(output)
             axes = [self.family.domain.names.index(name) for name in along]
             error, solution = (expansion.without_level(v, place, axes) for v in (error, solution))
-        return expansion.relative(error, solution)
+        return expansion.relative(error, solution, least)
 
 
 def _between(

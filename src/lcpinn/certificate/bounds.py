@@ -103,7 +103,8 @@ class Bounds:
         """By expansions of two sizes; none where one has none."""
         constants: list[Stability] = []
         for expansion in reversed(self._small.both):  # the coarser fails more often
-            scale = np.sqrt(expansion.mean_square(self._at.values(expansion.inside.points)))
+            squares = expansion.mean_square(self._at.values(expansion.inside.points))
+            scale = np.sqrt(np.maximum(squares, self._at.least))
             if not np.all(scale > 0):
                 return []  # of what vanishes no error is relative
             try:
@@ -125,7 +126,8 @@ class Bounds:
         """What the error of the function itself is at most."""
         expansion = self._small.both[0]
         points = expansion.inside.points
-        beyond = expansion.relative(self._at.beyond(points), self._at.values(points))
+        at = self._at
+        beyond = expansion.relative(at.beyond(points), at.values(points), at.least)
         return self._at_most(beyond, None, np.zeros(0))
 
     def with_correction(self, size: float, basis: TensorBasis, coefficients: np.ndarray) -> float:

@@ -70,15 +70,18 @@ class Estimator:
         seconds: float = SECONDS,
         bounds: bool = False,
         enough: float = 0.0,
+        least: np.ndarray | float = 0.0,
     ) -> Estimate:
         """The error at one setting; with loss weights (draws, m), that of the mean over them.
 
         Without `fronts` an error that is not smooth stays unknown. Expansions that take more than a
         moment are begun only if they should be done within so many `seconds`. With `bounds`, what
         is not resolved is still bounded where that is possible; and what is bounded by less than
-        `enough` is not resolved.
+        `enough` is not resolved. A solution whose mean square is below `least` (outputs,) counts as
+        that large: of one that vanishes no error is small.
         """
-        return self._judged(params, parameters, weights, fronts, seconds, bounds, enough).estimate
+        at = self.linearisation(params, parameters, weights, least)
+        return self._judged(params, at, fronts, seconds, bounds, enough).estimate
 
     def correction(
         self,
@@ -90,11 +93,12 @@ class Estimator:
         seconds: float = SECONDS,
     ) -> Correction:
         """The estimate, and what is judged with its error taken away, as a function of points."""
-        return self._judged(params, parameters, weights, fronts, seconds, False, 0.0)
+        at = self.linearisation(params, parameters, weights)
+        return self._judged(params, at, fronts, seconds, False, 0.0)
 
     def _judged(
-        self, params: Any, parameters: Sequence[float] | np.ndarray, weights: np.ndarray | None,
-        fronts: bool, seconds: float, bounds: bool, enough: float,
+        self, params: Any, at: Linearisation, fronts: bool, seconds: float, bounds: bool,
+        enough: float,
     ) -> Correction:  # fmt: skip
         dim, box = self.family.domain.dim, None
         if dim not in frames.SIZES:
@@ -103,12 +107,11 @@ class Estimator:
             return none("no equation holds inside of the domain")
         if reason := self._too_many_holes or self.attempts.determinacy.reason:
             return none(reason)
-        at = self.linearisation(params, parameters, weights)
         with blas_threads(1):  # small matrices: more threads wait by spinning
             if uses_grids(self.family.domain):
                 limits = self.bounds(at) if bounds else None
-                least = self._resolution(params)
-                box = InBox(self.attempts, at, seconds, least, limits, self._slabs)
+                sizes = self._resolution(params)
+                box = InBox(self.attempts, at, seconds, sizes, limits, self._slabs)
                 correction = box.estimate(enough)
                 if correction.estimate.reason == NOT_NEEDED:
                     return correction
@@ -126,6 +129,7 @@ class Estimator:
         params: Any,
         parameters: Sequence[float] | np.ndarray,
         weights: np.ndarray | None = None,
+        least: np.ndarray | float = 0.0,
     ) -> Linearisation:
         """The terms about what is judged, or, with many loss weights, the mean of the first few."""
         draws = np.zeros((1, 0)) if weights is None else np.asarray(weights, float)
@@ -153,7 +157,8 @@ class Estimator:
                 known[key] = mean(points, self._orders, draws[:DRAWS])
             return known[key][[self._orders.indices.index(index) for index in orders.indices]]
 
-        return Linearisation(self.terms, setting, base, judged if len(draws) > DRAWS else None)
+        other = judged if len(draws) > DRAWS else None
+        return Linearisation(self.terms, setting, base, other, least)
 
     @cached_property
     def _orders(self) -> Orders:

@@ -221,6 +221,7 @@ class InSlabs:
             d, points = slab.inside.series(coefficients)[0], slab.inside.points
             error = error + slab.mean_square(d - at.beyond(points))
             solution = solution + slab.mean_square(at.values(points) + d)
+        solution = np.maximum(solution, at.least)
         sizes_of = np.where(solution > 0, solution, 1)
         initial, remaining = (float(np.sqrt(sum(s[i] for s in made))) for i in (2, 3))
         return SlabAttempt(

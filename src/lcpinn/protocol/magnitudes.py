@@ -33,6 +33,7 @@ FEW = 3  # coefficients in which logarithms of sizes are quadratic; in more they
 OWN = 0.5  # the share of a term's response from which on it speaks of that output
 LEVEL = 2.0  # times its deviation, from which on a mean is a level that an output varies about
 SMALLEST = 1e-3  # size at a setting, beside the largest at any
+VANISHING = 1e-9  # the same of a solution that there is none of: where a load passes through zero
 
 Moments = tuple[np.ndarray, np.ndarray]  # means and mean squares, (settings, outputs) each
 
@@ -119,7 +120,12 @@ def _fitted(family: Family, settings: np.ndarray, means: np.ndarray, squares: np
     largest = np.where(largest > SMALLEST * np.abs(level), largest, np.abs(level))
     largest = np.where(largest > 0, largest, 1.0)
     sizes = np.maximum(about, SMALLEST * largest)
-    degree = _degree(family, sizes)
+    # Where a load passes through zero, sizes are those of its other values: the network has units
+    # for them, and zero is a matter of its own.
+    there = np.all(about > VANISHING * largest, axis=1)
+    if there.any():
+        settings, sizes = settings[there], sizes[there]
+    degree = _degree(family, sizes, most=2 if there.all() else 1)
     features = np.ones((len(settings), 1))
     if degree:
         with double():
@@ -129,10 +135,13 @@ def _fitted(family: Family, settings: np.ndarray, means: np.ndarray, squares: np
     return Units(tuple(map(float, level)), tuple(tuple(map(float, r)) for r in rows), degree)
 
 
-def _degree(family: Family, sizes: np.ndarray) -> int:
-    """Of the logarithms: none where sizes hardly depend on lambda, or the settings are too few."""
+def _degree(family: Family, sizes: np.ndarray, most: int) -> int:
+    """Of the logarithms: none where sizes hardly depend on lambda, or the settings are too few.
+
+    About a zero they would have a pole: a polynomial of degree two makes a valley of it.
+    """
     if len(sizes) == 1 or (sizes.max(axis=0) <= DECADE * sizes.min(axis=0)).all():
         return 0
-    degree = 2 if len(family.parameters.free) <= FEW else 1
+    degree = most if len(family.parameters.free) <= FEW else 1
     num = 1 + len(chebyshev_indices(len(family.parameters.free), degree))
     return degree if len(sizes) >= num else 0

@@ -207,9 +207,14 @@ class Expansion:
         """Of values at the points inside, over the domain, for each output."""
         return self.mass @ values**2
 
-    def relative(self, error: np.ndarray, solution: np.ndarray) -> float:
-        """The root mean square of an error beside that of the solution; the worst output counts."""
-        sizes = self.mean_square(solution)
+    def relative(
+        self, error: np.ndarray, solution: np.ndarray, least: np.ndarray | float = 0.0
+    ) -> float:
+        """The root mean square of an error beside that of the solution; the worst output counts.
+
+        A solution whose mean square is below `least` counts as that large.
+        """
+        sizes = np.maximum(self.mean_square(solution), least)
         ratio = self.mean_square(error) / np.where(sizes > 0, sizes, 1)
         return float(np.sqrt(np.max(ratio)))
 

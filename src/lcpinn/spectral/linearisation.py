@@ -172,13 +172,15 @@ class Linearisation:
     """The terms at one setting of the coefficients, about a base function: NumPy in, NumPy out.
 
     `judged`, where it is given, is another function whose error is asked for: the mean over all
-    loss weights, of which the base is the mean over a few.
+    loss weights, of which the base is the mean over a few. Errors are relative to a solution's mean
+    square, or to `least` (outputs,) where that is more.
     """
 
     terms: LinearisedTerms
     parameters: np.ndarray
     base: Jet
     judged: Callable[[np.ndarray], np.ndarray] | None = None
+    least: np.ndarray | float = 0.0
 
     @property
     def family(self) -> Family:
