@@ -1,17 +1,21 @@
 """Solutions at nodes of the coefficients, and between them; against solutions that are known."""
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 from toy import Bratu, Interrupted, Spiral, interrupt_after, the
 from typer.testing import CliRunner
 
 import lcpinn as lc
 from benchmarks.shapes.families import Kite
 from lcpinn.cli import app
+from lcpinn.cli.train import _show_interpolant
 from lcpinn.explorer.program import of_solution
 from lcpinn.files import read_json
 from lcpinn.jet import Orders, Series
@@ -286,6 +290,27 @@ def test_a_training_says_where_it_would_be_the_better_tool(tmp_path):
     result = CliRunner().invoke(app, ["train", "schrodinger-1d", *arguments])
     assert result.exit_code == 0
     assert "lcpinn train schrodinger-1d --protocol interpolant" in result.output
+
+
+@pytest.mark.parametrize(
+    ("solved", "missing", "said"), [(False, 1e-7, True), (False, 1e-3, False), (True, 1e-7, False)]
+)
+def test_a_polynomial_between_settings_is_offered_where_a_network_was_too_slow(
+    solved, missing, said, capsys
+):
+    training = {"missing_between": missing, "solved_at": [{}] * 225}
+    solution: Any = SimpleNamespace(
+        family=GentleBratu(),
+        run={"training": training},
+        verdict=SimpleNamespace(solved=solved, tolerance=1e-6),
+    )
+    asked: Any = SimpleNamespace(family="fin.py")
+    protocol: Any = SimpleNamespace(name="fast")
+    _show_interpolant(Console(width=200), asked, solution, protocol)
+    text = (
+        "--protocol interpolant --tolerance 1e-06   # a polynomial between 225 settings"
+    )
+    assert (text in capsys.readouterr().out) == said
 
 
 # -- Many settings -------------------------------------------------------------------------------

@@ -318,11 +318,25 @@ def _show_interpolant(
     console: Console, asked: _Asked, solution: Solution, protocol: Protocol
 ) -> None:
     """Say so where a solver does without a network what was trained here."""
-    from lcpinn.protocol.interpolation import is_better_interpolated
+    from lcpinn.protocol.interpolation import is_better_interpolated, reason_against_interpolation
 
-    if protocol.name != "interpolant" and is_better_interpolated(solution.family):
-        words = ["lcpinn", "train", asked.family, "--protocol", "interpolant"]
+    family, training = solution.family, solution.run["training"]
+    if protocol.name == "interpolant":
+        return
+    words = ["lcpinn", "train", asked.family, "--protocol", "interpolant"]
+    missing = training.get("missing_between")
+    if is_better_interpolated(family):
         text = f"{shlex.join(words)}   # linear, with few coefficients: often 1e-8 in seconds"
+        tables.fact(console, "or", text, wrap=False)
+    elif (
+        not solution.verdict.solved
+        and missing is not None
+        and missing <= solution.verdict.tolerance
+        and not reason_against_interpolation(family)
+    ):
+        words += ["--tolerance", f"{solution.verdict.tolerance:g}"]
+        num = len(training["solved_at"])
+        text = f"{shlex.join(words)}   # a polynomial between {num} settings misses {missing:.0e}"
         tables.fact(console, "or", text, wrap=False)
 
 
