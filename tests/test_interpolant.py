@@ -307,9 +307,7 @@ def test_a_polynomial_between_settings_is_offered_where_a_network_was_too_slow(
     asked: Any = SimpleNamespace(family="fin.py")
     protocol: Any = SimpleNamespace(name="fast")
     _show_interpolant(Console(width=200), asked, solution, protocol)
-    text = (
-        "--protocol interpolant --tolerance 1e-06   # a polynomial between 225 settings"
-    )
+    text = "--protocol interpolant --tolerance 1e-06   # a polynomial between 225 settings"
     assert (text in capsys.readouterr().out) == said
 
 

@@ -74,7 +74,7 @@ def test_a_verdict_on_many_settings_begins_with_them():
 
     judge: Any = Judge.__new__(Judge)
     judge.problem, judge._estimator, judge.enough = network, estimator, 1e-7
-    judge.tolerance, judge._least = 1e-6, lambda params: 0.0
+    judge.tolerance, judge._mean_square = 1e-6, lambda params, lam: np.ones(1)
     judge.few, judge.seconds, judge._suspects, judge._draws = 3, 0.0, [], None
     verdict = from_estimates(judge({"size": jnp.ones(())}, num=MANY, last=True), 1e-6, judge.few)
     assert verdict.solved is False

@@ -139,7 +139,8 @@ def judge_with(estimator):
     judge.problem = SimpleNamespace(family=family, network=SimpleNamespace(doubtful=lambda p: None))
     judge.few, judge.seconds, judge._suspects, judge._draws = 5, 0.0, [], None
     judge.tolerance, judge.enough = 1e-2, 1e-3
-    judge._estimator, judge._least = estimator, lambda params: 0.0
+    judge._estimator = estimator
+    judge._mean_square = lambda params, lam: np.ones(1)
     return judge
 
 
@@ -258,8 +259,8 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     """A slow first estimate would leave no seconds for the others."""
     asked, clock = [], itertools.count()
 
-    def estimator(params, lam, shots, *, fronts, seconds, bounds, enough, least):
-        assert (bounds, enough, least) == (True, 1e-3, 0.0)
+    def estimator(params, lam, shots, *, fronts, seconds, bounds, enough):
+        assert (bounds, enough) == (True, 1e-3)
         asked.append(seconds)
         return Estimate(1e-8, "")
 
@@ -268,6 +269,22 @@ def test_the_first_estimate_does_not_take_all_the_time(monkeypatch):
     assert len(judge({}, num=5, seconds=10.0)) == 5
     remaining = [30.0, 29.0, 28.0, 27.0, 26.0]  # of three times ten seconds, by a clock that ticks
     assert asked == [r / 2 for r in remaining[:4]] + remaining[4:]
+
+
+def test_where_a_solution_vanishes_errors_are_beside_the_others():
+    """A load that passes through zero at k = 1.5: beside nothing no error is small."""
+    asked = []
+
+    def estimator(params, lam, shots, *, least=0.0, **options):
+        asked.append((float(lam[0]), float(np.max(least))))
+        return Estimate(1e13 if lam[0] == 1.5 and not np.any(least) else 1e-5)
+
+    judge = judge_with(estimator)
+    judge._mean_square = lambda params, lam: np.array([4.0 * abs(lam[0] - 1.5)])
+    assert worst(judge({}, num=5)).error == 1e-5
+    assert [pair for pair in asked if pair[1]] == [(1.5, pytest.approx(2e-6))]
+    judge._mean_square = lambda params, lam: np.ones(1)  # the same error beside all of a solution
+    assert worst(judge({}, num=5)).error == 1e13
 
 
 def test_once_it_is_not_solved_the_others_keep_to_the_time(monkeypatch):

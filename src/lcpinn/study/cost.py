@@ -14,10 +14,10 @@ from lcpinn.study.run import Run
 # one as long as its products of matrices. A step of L-BFGS is a search with so many evaluations.
 ADAM_SECONDS = 3.5e-4
 LBFGS_SECONDS = 2e-3
-EVALUATIONS = 1.25
+EVALUATIONS = 1.1
 EPOCH_SECONDS = 0.02
 COMPILE_SECONDS = 20.0  # a phase
-OPERATIONS_PER_SECOND = 2e13
+OPERATIONS_PER_SECOND = 1e13
 OPERATIONS = 6 * 3 * 64**2  # of a point in one Taylor coefficient: there and back, three layers
 
 
