@@ -27,11 +27,11 @@ from lcpinn.optimiser import (
     Stop,
     StopReason,
 )
+from lcpinn.optimiser import adam as optimiser_adam
 from lcpinn.optimiser import lbfgs as optimiser_lbfgs
 from lcpinn.optimiser.lbfgs import no_pairs, times_inverse_hessian, with_pair
 from lcpinn.optimiser.revert import reference_error
 from lcpinn.optimiser.stage import Info, held_out_loss, keep, objective
-from lcpinn.rows import Problem
 from lcpinn.sampling import Points, Sampling, draw, fixed
 from lcpinn.training import make_setup
 from lcpinn.weighting import Fixed, SelfAdaptive
@@ -457,9 +457,9 @@ def assert_names_the_lambda(error):
 @pytest.mark.slow
 def test_adam_stops_at_a_nan_with_the_state_as_it_was(monkeypatch):
     setup, seen = make(Edge()), []
-    describe = Problem.describe_nonfinite
+    describe = optimiser_adam.describe_nonfinite
     spy = lambda *args: seen.append(args[1]) or describe(*args)
-    monkeypatch.setattr(Problem, "describe_nonfinite", spy)
+    monkeypatch.setattr(optimiser_adam, "describe_nonfinite", spy)
     with pytest.raises(lc.LcpinnError) as error:
         run(Adam(steps=40, block=40).build(setup), constant(setup, 0.0))
     assert_names_the_lambda(error.value)

@@ -277,12 +277,15 @@ def test_where_a_solution_vanishes_errors_are_beside_the_others():
 
     def estimator(params, lam, shots, *, least=0.0, **options):
         asked.append((float(lam[0]), float(np.max(least))))
-        return Estimate(1e13 if lam[0] == 1.5 and not np.any(least) else 1e-5)
+        return Estimate((1e13, 2e-5)[bool(np.any(least))] if lam[0] == 1.5 else 1e-5)
 
     judge = judge_with(estimator)
     judge._mean_square = lambda params, lam: np.array([4.0 * abs(lam[0] - 1.5)])
-    assert worst(judge({}, num=5)).error == 1e-5
+    estimates = judge({}, num=5)
+    assert worst(estimates).error == 2e-5
     assert [pair for pair in asked if pair[1]] == [(1.5, pytest.approx(2e-6))]
+    said = from_estimates(estimates, 1e-2).reason
+    assert "2.0e-05 at k = 1.5, beside a thousandth of the largest solution, since" in said
     judge._mean_square = lambda params, lam: np.ones(1)  # the same error beside all of a solution
     assert worst(judge({}, num=5)).error == 1e13
 

@@ -12,6 +12,7 @@ import jax
 from lcpinn.errors import LcpinnError
 from lcpinn.files import in_one_line
 from lcpinn.network.contract import Params
+from lcpinn.nonfinite import find_raising
 from lcpinn.optimiser.stage import Phase, Setup, Stage
 from lcpinn.sampling import Batch
 
@@ -77,7 +78,7 @@ def _raised_by_a_term(
 ) -> str | None:
     """Which term's callback raised, where and at which lambda, and what it said."""
     for batch in _looked_at(setup, phase, position):
-        line = setup.problem.find_raising(params, batch)
+        line = find_raising(setup.problem, params, batch)
         if line is not None:
             where, _, said = line.partition(": ")
             # The user's own exception is the last line of a traceback.

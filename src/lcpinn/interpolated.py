@@ -32,11 +32,11 @@ from lcpinn.own_solutions import known_solver
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
+from lcpinn.spectral.expansion import SMALL, VANISHING
 from lcpinn.spectral.family_solver import FamilySolver
 from lcpinn.spectral.interpolation import (
     ROUNDING,
     SHARE,
-    SMALL,
     Growth,
     InterpolationState,
     begun,
@@ -55,7 +55,7 @@ UNEVEN = 7.0  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192, 384)  # of the polynomial in lambda that this variable is
 MANY = 3  # coefficients, of whose range no row comes close to most corners
 CLOSE = 1e-6  # that it should come to it
-VANISHING, NOT_SMALL = 1e-9, 0.03  # of the largest size: what is none, and what counts beside it
+NOT_SMALL = 0.03  # of the largest size: what counts where there is no solution at some setting
 
 
 class Between(ABC):

@@ -35,8 +35,9 @@ from lcpinn.own_solutions import known_solver, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.elements import ElementAxis
+from lcpinn.spectral.expansion import SMALL
 from lcpinn.spectral.family_solver import FamilySolver, common_basis, in_basis
-from lcpinn.spectral.interpolation import ROUNDING, SHARE, SMALL, trimmed
+from lcpinn.spectral.interpolation import ROUNDING, SHARE, trimmed
 from lcpinn.spectral.linearisation import about_zero, linearised, zeroth
 from lcpinn.term import Term
 

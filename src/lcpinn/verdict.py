@@ -29,6 +29,7 @@ from lcpinn.prior import Coefficients
 from lcpinn.rows import Problem
 from lcpinn.sampling import Batch
 from lcpinn.spec import short
+from lcpinn.spectral.expansion import SMALL
 from lcpinn.suspects import Suspects
 
 TOLERANCE = 1e-2  # what counts as solved where nothing is asked for
@@ -39,7 +40,7 @@ LEAST = 3.0  # seconds for the last ones, where training took as long
 FEW, MANY = 3, 65  # settings: without as many (5 with one coefficient) no verdict; at most
 NAMED = 3  # settings that are listed one by one
 PATIENT = 100.0  # seconds of training from which on a front may be followed unasked
-SMALL = 1e-3  # of an output's largest size over lambda, that counts as its size where it vanishes
+VANISHES = "beside a thousandth of the largest solution, since there is hardly one there"
 SIZED, POINTS = 9, 64  # settings, and points of each, that tell this largest size
 
 
@@ -175,7 +176,7 @@ class Judge:
             if math.isfinite(estimate.error) and estimate.error > self.tolerance:
                 least = self._least(params) if least is None else least
                 if np.any(self._mean_square(params, lam) < least):
-                    estimate = estimated(least=least)
+                    estimate = estimated(least=least)._replace(note=VANISHES)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:
                 began = time.perf_counter()  # what the first one compiles, all others share
@@ -291,7 +292,7 @@ def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) ->
     above = max(estimates, key=_at_least)
     if _at_least(above) > tolerance:
         size = f"{'' if above in known else 'at least '}{_at_least(above):.1e}"
-        reason = f"the estimated error is {size}{_where(above.at)}, above {tolerance:.0e}"
+        reason = f"the estimated error is {size}{_found(above)}, above {tolerance:.0e}"
         return Verdict(False, _at_least(above), above.at, tolerance, reason, num)
     unknown = [e for e in estimates if _at_most(e) > tolerance]
     largest = max((e for e in estimates if e not in unknown), key=_at_most, default=None)
@@ -311,7 +312,7 @@ def from_estimates(estimates: list[Estimate], tolerance: float, few: int = 1) ->
     settings = f"{num} settings, " if num > 1 else ""
     size = "the largest estimated error is" if largest in known else "the error is at most"
     counted = f"{settings}{_bounded(num - len(known), num)}tolerance {tolerance:.0e}"
-    reason = f"{size} {error:.1e}{_where(at)} ({counted})"
+    reason = f"{size} {error:.1e}{_found(largest)} ({counted})"
     return Verdict(True, error, at, tolerance, reason, num)
 
 
@@ -325,6 +326,11 @@ def _bounded(count: int, num: int) -> str:
 def _bound(estimate: Estimate) -> str:
     most = _at_most(estimate)
     return f"; it is at most {most:.1e}" if math.isfinite(most) else ""
+
+
+def _found(estimate: Estimate) -> str:
+    """Where, and beside what, if that is not the solution there."""
+    return _where(estimate.at) + (f", {VANISHES}" if estimate.note == VANISHES else "")
 
 
 def _among(solved_at: Sequence[Mapping[str, float]]) -> str:

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from lcpinn.errors import LcpinnError
 from lcpinn.lazy import optax
 from lcpinn.network.mlp import Params
+from lcpinn.nonfinite import describe_nonfinite
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep
 from lcpinn.sampling import Batch
 from lcpinn.spec import spec
@@ -83,7 +84,7 @@ class Adam(Phase):
 
         def diagnose(state: AdamState) -> str:
             batch = setup.draw(step_key(state.key, state.step))
-            return setup.problem.describe_nonfinite(state.params, batch)
+            return describe_nonfinite(setup.problem, state.params, batch)
 
         def upcoming(state: AdamState) -> Iterator[Batch]:
             for step in range(int(state.step), min(int(state.step) + self.block, self.steps)):

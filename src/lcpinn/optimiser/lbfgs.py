@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from lcpinn.errors import LcpinnError
 from lcpinn.network.mlp import Params
+from lcpinn.nonfinite import describe_nonfinite
 from lcpinn.optimiser import line_search
 from lcpinn.optimiser.line_search import Search
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, StopReason, keep, objective
@@ -144,7 +145,7 @@ class LBFGS(Phase):
             return state, info
 
         def diagnose(state: LBFGSState) -> str:
-            return setup.problem.describe_nonfinite(state.params, batch_of(state.key, state.step))
+            return describe_nonfinite(setup.problem, state.params, batch_of(state.key, state.step))
 
         init, adopt = setup.jit(init), setup.jit(adopt)
         functions = (init, advance, self._stopped, keep, run, diagnose)

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from lcpinn.errors import LcpinnError
 from lcpinn.jet import Orders
 from lcpinn.network.mlp import Params
+from lcpinn.nonfinite import describe_nonfinite
 from lcpinn.optimiser.stage import Info, Phase, Setup, Stage, Stop, held_out_loss
 from lcpinn.sampling import Points, Sampling
 from lcpinn.spec import spec
@@ -71,7 +72,7 @@ class RevertOnWorse(Phase):
             before, after = loss(state.start), loss(params)
             if not (np.isfinite(before) or np.isfinite(after)):  # nothing can be compared
                 batch = setup.fixed(setup.held_out)
-                raise LcpinnError(setup.problem.describe_nonfinite(state.start, batch))
+                raise LcpinnError(describe_nonfinite(setup.problem, state.start, batch))
             change = f"{what} {before:.3e} -> {after:.3e}"
             if np.isfinite(after) and not after > before:
                 return params, f"{note} {change}, kept".strip()

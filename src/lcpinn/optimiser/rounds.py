@@ -23,6 +23,7 @@ from lcpinn.equilibration import RowScales, equilibrating, no_scales, row_scales
 from lcpinn.errors import LcpinnError
 from lcpinn.known_series import KnownSeries
 from lcpinn.network.mlp import Params
+from lcpinn.nonfinite import describe_nonfinite
 from lcpinn.optimiser.acceptance import Pace
 from lcpinn.optimiser.clock import Clock
 from lcpinn.optimiser.descent_rows import DescentRows
@@ -116,14 +117,14 @@ class Rounds:
         self.resampling.compile_ahead(state)
         problem = self.setup.problem
         if not np.isfinite(float(state.loss)):
-            raise LcpinnError(problem.describe_nonfinite(state.params, state.batch))
+            raise LcpinnError(describe_nonfinite(problem, state.params, state.batch))
         # Without the rows, whose number would make it another program.
         bare = self._validated(state._replace(batch={}), self._unseen)
         state = bare._replace(batch=state.batch)
         over = int(state.step) >= LOOKS or self.stopped(state, {}) is not None
         if over and not np.isfinite(float(state.held_out.best)):
             # Never finite: no parameters can be told from any others by these rows.
-            raise LcpinnError(problem.describe_nonfinite(state.params, self.held_out))
+            raise LcpinnError(describe_nonfinite(problem, state.params, self.held_out))
         return state, self._info(state)
 
     def stopped(self, state: GaussNewtonState, info: Info) -> Stop | None:

@@ -16,7 +16,7 @@ from lcpinn.network.film import chebyshev, chebyshev_indices
 from lcpinn.network.units import Units
 from lcpinn.own_solutions import spread_settings
 from lcpinn.precision import double
-from lcpinn.spectral.expansion import Expansion, NotFinite
+from lcpinn.spectral.expansion import VANISHING, Expansion, NotFinite
 from lcpinn.spectral.frame import too_many_holes
 from lcpinn.spectral.least_squares import NotSolvable, TooLarge
 from lcpinn.spectral.linearisation import LinearisedTerms, about_zero, linearised
@@ -33,7 +33,6 @@ FEW = 3  # coefficients in which logarithms of sizes are quadratic; in more they
 OWN = 0.5  # the share of a term's response from which on it speaks of that output
 LEVEL = 2.0  # times its deviation, from which on a mean is a level that an output varies about
 SMALLEST = 1e-3  # size at a setting, beside the largest at any
-VANISHING = 1e-9  # the same of a solution that there is none of: where a load passes through zero
 
 Moments = tuple[np.ndarray, np.ndarray]  # means and mean squares, (settings, outputs) each
 

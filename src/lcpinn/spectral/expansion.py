@@ -26,6 +26,9 @@ INSIDE, RIM = 3, 6  # scattered points for each function inside, and for each al
 ON_FACE, ON_RIM, MOST_ON_RIM = {3: 3.0, 4: 0.4}, {3: 6.0, 4: 1.25}, 3
 EVEN = 2048  # scattered points for norms over a region
 CHECKS = 128  # scattered points, between those of the grid
+# Of an output's largest size over lambda: what counts as its size where it vanishes, and what is
+# none, as where a load passes through zero.
+SMALL, VANISHING = 1e-3, 1e-9
 
 
 class NotFinite(Exception):

@@ -18,7 +18,7 @@ from lcpinn.family import Family
 from lcpinn.network.contract import Params
 from lcpinn.prior import Coefficients
 from lcpinn.spectral.basis import TensorBasis, basis_on
-from lcpinn.spectral.expansion import Expansion
+from lcpinn.spectral.expansion import SMALL, Expansion
 from lcpinn.spectral.family_solver import FamilySolver, in_basis
 from lcpinn.spectral.linearisation import linearised, zeroth
 from lcpinn.spectral.solver import Resolved
@@ -27,7 +27,6 @@ from lcpinn.spectral.sparse_grid import SparseGrid, box
 SHARE = 0.1  # of the tolerance, for what each setting and what the polynomial in lambda may miss
 NEGLIGIBLE = 1e-15  # coefficients along a coordinate that are left out
 ROUNDING = 1e-13  # relative, which no tolerance is below
-SMALL = 1e-3  # of an output's largest size over lambda, that counts as its size where it vanishes
 LEVELS = {1: 2, 2: 2}  # along every coefficient to begin with; one where there are more
 POINTS = 512  # inside, where solutions are compared
 NEARLY, GAIN = 1e-5, 0.5  # what is small; by what factor it should fall with further levels
