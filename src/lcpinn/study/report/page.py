@@ -266,7 +266,7 @@ def _inconsistencies(study: Study) -> Lines:
     if ours and other and ours.seconds and other.seconds:
         lines[-1] += (
             f" Ours: five times {duration(other.seconds)} against {duration(ours.seconds)}, so "
-            f"that the statement {'holds' if 5 * other.seconds > ours.seconds else 'fails'} too."
+            f"that it {'holds here' if 5 * other.seconds > ours.seconds else 'fails here, too'}."
         )
     for family in FAMILIES:
         row = _strongest(family)
