@@ -18,13 +18,15 @@ from lcpinn.cli import app
 from lcpinn.cli.train import _show_interpolant
 from lcpinn.explorer.program import of_solution
 from lcpinn.files import read_json
+from lcpinn.interpolated import interpolated
 from lcpinn.jet import Orders, Series
 from lcpinn.network.interpolant import chebyshev, fourier
 from lcpinn.precision import double
 from lcpinn.protocol.interpolation import is_better_interpolated
+from lcpinn.spectral import newton
 from lcpinn.spectral.basis import Axis
 from lcpinn.spectral.family_solver import FamilySolver, solve_family
-from lcpinn.spectral.interpolation import stagnates, trimmed
+from lcpinn.spectral.interpolation import Growth, stagnates, trimmed
 from lcpinn.spectral.linearisation import zeroth
 from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
 from lcpinn.verdict import Judge
@@ -214,6 +216,40 @@ def test_newtons_method_stays_on_the_branch():
     x = np.linspace(0, 1, 50)
     for a in (0.6, 1.7, 2.4):
         np.testing.assert_allclose(solution(x=x, a=a), lc.solve(GentleBratu(), a=a)(x=x), atol=1e-8)
+
+
+class Cubic(lc.Family):
+    """u' = -a u - b u³, u(0) = 1."""
+
+    domain = lc.Box(t=(0.0, 1.0))
+    parameters = lc.Uniform(a=(0.5, 4.0), b=(0.0, 4.0))
+
+    @lc.interior
+    def equation(self, u, u_t, a, b):
+        return u_t + a * u + b * u**3
+
+    @lc.on(t=0.0)
+    def start(self, u):
+        return u - 1.0
+
+
+def test_newtons_method_begins_with_the_last_polynomial(monkeypatch):
+    """What is known between settings is a better guess of the next one than the nearest is."""
+    solve, steps = newton.solve, []
+    monkeypatch.setattr(newton, "solve", lambda *args: steps.append(1) or solve(*args))
+
+    def known():
+        steps.clear()
+        with double():
+            found = interpolated(Cubic(), tolerance=1e-7, seconds=60)
+        assert found.enough
+        return found, len(steps) / len(found.settings)
+
+    guessed, few = known()
+    monkeypatch.setattr(Growth, "_guess", lambda self, state: None)
+    plain, many = known()
+    assert len(guessed.settings) == len(plain.settings)
+    assert few < 0.8 * many
 
 
 @pytest.mark.slow

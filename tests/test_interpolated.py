@@ -174,7 +174,7 @@ def test_a_pole_in_the_range_is_given_up():
 def test_levels_that_there_is_no_time_for_are_not_begun(monkeypatch):
     solve, asked = FamilySolver.__call__, []
 
-    def slowly(self, setting, seconds=None):
+    def slowly(self, setting, seconds=None, guess=None):
         if asked:
             time.sleep(0.15)
         asked.append(setting)

@@ -11,7 +11,7 @@ from toy import Decay, Oscillator, of_kind
 import lcpinn as lc
 from benchmarks.zoo.layers import BoundaryLayer
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
-from lcpinn.own_solutions import FEWEST, can_be_solved, solve_at, spread_settings
+from lcpinn.own_solutions import FEWEST, NOT_SMALL, can_be_solved, solve_at, spread_settings
 from lcpinn.protocol import choice as choice_of_network
 from lcpinn.protocol.choice import chosen, powers
 from lcpinn.protocol.sizes import size_of
@@ -86,6 +86,31 @@ def test_points_lie_evenly_and_in_the_layer(solved):
     assert len(x) == 64
     assert (x > 0.95).sum() > 9  # evenly it would be three
     assert np.max(np.diff(np.concatenate([[0.0], x]))) < 0.1  # and no gap elsewhere
+
+
+class Loaded(Decay):
+    """u' = -u + k x, u(0) = 0, under a load that passes through zero."""
+
+    parameters = lc.Uniform(k=(-1.0, 1.0))
+
+    @lc.interior
+    def equation(self, x, u, u_x, k):
+        return u_x + u - k * x
+
+    @lc.on(x=0.0)
+    def start(self, u):
+        return u
+
+    exact = None
+
+
+def test_where_a_solution_vanishes_observations_are_relative_to_the_others():
+    family = Loaded()
+    solved = solve_at(family, spread_settings(family.parameters, 5))
+    data = solved.observations(5, 4)
+    assert data.mass is not None
+    assert np.isfinite(data.mass).all()
+    assert np.max(data.mass) == pytest.approx(np.min(data.mass) / NOT_SMALL**2)
 
 
 def test_observations_are_relative_to_the_size_of_the_solution(solved):

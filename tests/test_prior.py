@@ -70,6 +70,12 @@ def test_product_keeps_order_and_is_of_the_simplest_kind():
         (lambda: Uniform(k=cast(Any, (1, 2, 3))), "k: (1, 2, 3) is not a range; write (low, high)"),
         (lambda: LogUniform(nu=(0, 1)), "'nu': a log-uniform range must be positive, not 0.0"),
         (lambda: Uniform(k=(0, 1)) & LogUniform(k=(1, 2)), "k is named twice"),
+        (
+            lambda: Uniform(k=(0, 1)) * LogUniform(c=(1, 2)),
+            "coefficients of two kinds are joined by &, as in "
+            "Uniform(k=(0.0, 1.0)) & LogUniform(c=(1.0, 2.0))",
+        ),
+        (lambda: Uniform(k=(0, 1)) + 2, "coefficients are joined with others by &, and 2 are none"),
         (lambda: Simplex("pde", "pde"), "pde is named twice"),
         (lambda: LogCube(low=0), "LogCube: low must lie between 0 and 1, not 0"),
         (lambda: Cube().sobol(4), "Cube() names no terms yet; bind them with .named(names)"),

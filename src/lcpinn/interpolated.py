@@ -28,7 +28,7 @@ from lcpinn.errors import LcpinnError
 from lcpinn.family import Family
 from lcpinn.network.contract import Params
 from lcpinn.network.interpolant import Interpolant
-from lcpinn.own_solutions import known_solver
+from lcpinn.own_solutions import NOT_SMALL, known_solver
 from lcpinn.precision import double
 from lcpinn.rows import Problem
 from lcpinn.sampling import Points
@@ -55,7 +55,6 @@ UNEVEN = 7.0  # a pace, beside its mean, that is worth another variable
 DEGREES = (24, 48, 96, 192, 384)  # of the polynomial in lambda that this variable is
 MANY = 3  # coefficients, of whose range no row comes close to most corners
 CLOSE = 1e-6  # that it should come to it
-NOT_SMALL = 0.03  # of the largest size: what counts where there is no solution at some setting
 
 
 class Between(ABC):

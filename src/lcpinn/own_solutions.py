@@ -46,6 +46,7 @@ RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate
 IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
 FEWEST = 9  # that a training is taught by: fewer tell little for the steps that they cost
+NOT_SMALL = 0.03  # of the largest size: what counts where a solution is smaller
 SEED = 4001
 Rows = tuple[tuple[float, ...], ...]
 _SOLVERS: WeakKeyDictionary[Family, FamilySolver] = WeakKeyDictionary()
@@ -218,11 +219,11 @@ class SolvedSettings:
 
     def observations(self, num: int, points: int) -> Data:
         """Values at `num` settings (some of them again where fewer are solved) and so many points
-        of each, relative to the solution's size there."""
+        of each, relative to the solution's size there, or a share of the largest."""
         family, domain = self.solutions.family, self.solutions.family.domain
         unit = unit_sobol(num * points, len(domain.names), SEED).reshape(num, points, -1)
         columns: dict[str, list[np.ndarray]] = {}
-        masses = []
+        squares: list[float] = []
         for i, j in enumerate(np.resize(np.arange(len(self.settings)), num)):
             setting = self.settings[j]
             coordinates = np.array(domain.from_unit(_half_graded(unit[i], self.quantiles[j], np)))
@@ -234,9 +235,11 @@ class SolvedSettings:
             }
             for name, column in named.items():
                 columns.setdefault(name, []).append(column)
-            masses.append(np.full(points, 1 / max(np.mean(values**2), np.finfo(float).tiny)))
+            squares.append(np.mean(values**2))
         data = Data(**{name: np.concatenate(parts) for name, parts in columns.items()})
-        mass = np.concatenate(masses)
+        # Beside a solution of nothing, as where a load passes through zero, no error is small.
+        least = NOT_SMALL**2 * max(squares) + np.finfo(float).tiny
+        mass = np.repeat(1 / np.maximum(squares, least), points)
         data.mass = mass / mass.sum()
         return data
 

@@ -175,7 +175,9 @@ class Judge:
             estimate = estimated()
             if math.isfinite(estimate.error) and estimate.error > self.tolerance:
                 least = self._least(params) if least is None else least
-                if np.any(self._mean_square(params, lam) < least):
+                # |u| of the solution is at least |u| of the network, divided by 1 + its error.
+                size = self._mean_square(params, lam) / (1 + estimate.error) ** 2
+                if np.any(size < least):
                     estimate = estimated(least=least)._replace(note=VANISHES)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:

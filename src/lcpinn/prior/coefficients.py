@@ -40,6 +40,15 @@ class Coefficients(Prior):
         """The product of two priors: Uniform(a=(0, 1)) & LogUniform(nu=(1e-3, 1))."""
         return _join(self.axes + other.axes) if isinstance(other, Coefficients) else NotImplemented
 
+    def __mul__(self, other: object) -> Coefficients:
+        raise LcpinnError(
+            f"coefficients of two kinds are joined by &, as in {self!r} & {other!r}"
+            if isinstance(other, Coefficients)
+            else f"coefficients are joined with others by &, and {other!r} are none"
+        )
+
+    __add__ = __or__ = __mul__
+
     def __repr__(self) -> str:
         factors = []
         for log, axes in groupby(self.axes, lambda axis: axis.log):

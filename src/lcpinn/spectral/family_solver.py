@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,6 +99,13 @@ def in_basis(resolved: Resolved, basis: Basis) -> np.ndarray:
     return resized(resolved.coefficients, resolved.expansion.basis, basis)
 
 
+class Guess(NamedTuple):
+    """Coefficients (outputs, functions) in a basis."""
+
+    basis: Basis
+    coefficients: np.ndarray
+
+
 class FamilySolver:
     """Called with one setting after the other; remembers what it has solved.
 
@@ -131,13 +139,20 @@ class FamilySolver:
         """Along each coordinate the most functions that any setting has needed."""
         return tuple(map(max, zip(*(one.expansion.sizes for one in self.solved), strict=True)))
 
-    def __call__(self, parameters: np.ndarray, seconds: float | None = None) -> Resolved:
-        """The solution at one setting (p,), its sizes growing for so many seconds at most."""
+    def __call__(
+        self, parameters: np.ndarray, seconds: float | None = None, guess: Guess | None = None
+    ) -> Resolved:
+        """The solution at one setting (p,), its sizes growing for so many seconds at most.
+
+        A `guess` that is better than the nearest solution saves steps of Newton's method.
+        """
         parameters = np.asarray(parameters, float)
         deadline = time.perf_counter() + (math.inf if seconds is None else seconds)
         with double():
             unit = np.asarray(self.family.parameters.to_unit(parameters))
             resolved = self._before(unit)
+            if resolved is None:
+                resolved = self._guessed(unit, parameters, deadline, guess)
             if resolved is None:
                 resolved = self._continued(unit, parameters, deadline, HALVINGS)
         self._solved.append((unit, resolved))
@@ -178,7 +193,23 @@ class FamilySolver:
         self._waypoints.append((middle, self._continued(middle, between, deadline, halvings - 1)))
         return self._attempt(unit, parameters, deadline)
 
+    def _guessed(
+        self, unit: np.ndarray, parameters: np.ndarray, deadline: float, guess: Guess | None
+    ) -> Resolved | None:
+        """The solution from a guess, in the largest expansion, if that leads to one."""
+        near = None if guess is None or self.family.is_linear() else self._nearest(unit)
+        if near is None or guess is None or not isinstance(near.expansion.basis, TensorBasis):
+            return None
+        begin = resized(guess.coefficients, guess.basis, near.expansion.basis)
+        near = near._replace(coefficients=begin)
+        return self._at_once(self._solver(parameters, deadline), near)
+
     def _attempt(self, unit: np.ndarray, parameters: np.ndarray, deadline: float) -> Resolved:
+        solver, near = self._solver(parameters, deadline), self._nearest(unit)
+        resolved = None if near is None else self._at_once(solver, near)
+        return self._thoroughly(solver, near) if resolved is None else resolved
+
+    def _solver(self, parameters: np.ndarray, deadline: float) -> Solver:
         setting = dict(zip(self.family.parameters.names, map(float, parameters), strict=True))
         solver = Solver(self.family, setting, self.known, self.tolerance, None)
         if self.family.is_linear():
@@ -186,9 +217,7 @@ class FamilySolver:
         solver.end_by(deadline)
         solver.preconditioner = self._preconditioner
         solver.elements = solver.elements and self.elements
-        near = self._nearest(unit)
-        resolved = None if near is None else self._at_once(solver, near)
-        return self._thoroughly(solver, near) if resolved is None else resolved
+        return solver
 
     def remember(self, parameters: np.ndarray, resolved: Resolved) -> None:
         """Take over a solution that was found before."""
@@ -202,17 +231,18 @@ class FamilySolver:
         every = [*self._solved, *self._waypoints]
         if not every:
             return None
-        every.sort(key=lambda one: float(np.sum((one[0] - unit) ** 2)))
+        distances = np.sum((np.array([place for place, _ in every]) - unit) ** 2, axis=1)
+        nearest = [every[i] for i in np.argsort(distances, kind="stable")[:GUIDES]]
         _, largest = max(every, key=lambda one: one[1].expansion.basis.size)
-        basis, near = largest.expansion.basis, every[0][1]
+        basis, near = largest.expansion.basis, nearest[0][1]
         coefficients = in_basis(near, basis)
         free = self.family.parameters.free
         if len(free) == 1 and len(every) > 2 and isinstance(basis, TensorBasis):
             axis = self.family.parameters.names.index(free[0])
-            places = np.array([place[axis] for place, _ in every[:GUIDES]])
+            places = np.array([place[axis] for place, _ in nearest])
             weights = _lagrange(places, float(unit[axis]))
             if np.abs(weights).sum() <= FAR:
-                guides = [in_basis(one, basis) for _, one in every[:GUIDES]]
+                guides = [in_basis(one, basis) for _, one in nearest]
                 coefficients = np.tensordot(weights, np.stack(guides), 1)
         return Resolved(near.error, largest.expansion, coefficients)
 

@@ -8,6 +8,7 @@ of a tolerance. The phase `Interpolation` makes a network of it, lcpinn.interpol
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,16 +20,17 @@ from lcpinn.network.contract import Params
 from lcpinn.prior import Coefficients
 from lcpinn.spectral.basis import TensorBasis, basis_on
 from lcpinn.spectral.expansion import SMALL, Expansion
-from lcpinn.spectral.family_solver import FamilySolver, in_basis
+from lcpinn.spectral.family_solver import FamilySolver, Guess, in_basis
 from lcpinn.spectral.linearisation import linearised, zeroth
 from lcpinn.spectral.solver import Resolved
-from lcpinn.spectral.sparse_grid import SparseGrid, box
+from lcpinn.spectral.sparse_grid import SparseGrid, box, evaluate
 
 SHARE = 0.1  # of the tolerance, for what each setting and what the polynomial in lambda may miss
 NEGLIGIBLE = 1e-15  # coefficients along a coordinate that are left out
 ROUNDING = 1e-13  # relative, which no tolerance is below
 LEVELS = {1: 2, 2: 2}  # along every coefficient to begin with; one where there are more
 POINTS = 512  # inside, where solutions are compared
+ROUGHLY = 0.1  # what a polynomial may miss to be a guess of the next solutions
 NEARLY, GAIN = 1e-5, 0.5  # what is small; by what factor it should fall with further levels
 
 
@@ -72,9 +74,10 @@ class Growth:
         """
         grid = SparseGrid(np.asarray(state.levels).tolist())
         settings, began = self.settings(grid), time.monotonic()
-        solver = self._resumed(state, settings)
+        solver, guess = self._resumed(state, settings), self._guess(state)
         for setting in settings[len(solver.solved) :]:
-            solver(setting, seconds - (time.monotonic() - began) if at_most else None)
+            remaining = seconds - (time.monotonic() - began) if at_most else None
+            solver(setting, remaining, None if guess is None else guess(setting))
             if time.monotonic() - began > seconds:
                 break
         solved = solver.solved
@@ -114,6 +117,25 @@ class Growth:
             levels=np.array(grown.levels),
             missing=np.append(state.missing, largest),
         )
+
+    def _guess(self, state: InterpolationState) -> Callable[[np.ndarray], Guess] | None:
+        """What the last polynomial says of a setting, where it has begun to be right.
+
+        Of several coefficients: of one, the solver has its own guess, from the nearest few.
+        """
+        prior = self.family.parameters
+        if len(prior.free) < 2 or not len(state.missing) or state.missing[-1] > ROUGHLY:
+            return None
+        coefficients = np.asarray(state.params["coefficients"])
+        degrees = np.stack([np.argmax(one, axis=0) for one in state.params["selections"]], axis=-1)
+        basis = basis_on(self.family.domain, coefficients.shape[2:])
+
+        def guess(setting: np.ndarray) -> Guess:
+            place = 2 * np.asarray(prior.to_unit(setting)) - 1
+            value = evaluate(degrees, coefficients, place[None])[0]
+            return Guess(basis, value.reshape(len(value), -1))
+
+        return guess
 
     def enough(self, state: InterpolationState) -> float:
         """What may be missing; more where the solutions themselves are less accurate."""
