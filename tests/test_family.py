@@ -55,6 +55,11 @@ ERRORS = {
         family("u_xx", "kk"),
         f"'values' of Probe has no such name as 'kk'; did you mean 'k'? (there are {NAMES})",
     ),
+    "a normal as others write it": (
+        family("u", "nx", mark=on(x=0.0)),
+        f"'values' of Probe has no such name as 'nx'; did you mean 'n_x'? (there are {NAMES}, "
+        "n_t, n_x, u_n)",
+    ),
     "nothing alike": (
         family("viscosity"),
         f"'values' of Probe has no such name as 'viscosity' (there are {NAMES})",

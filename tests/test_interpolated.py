@@ -390,6 +390,29 @@ def test_a_frequency_that_is_the_coefficient_moves_with_it():
     assert solved.moving_carriers(8.0) == ((), ())  # units of this scale can follow
 
 
+class Ringing(Pitch):
+    """The same with friction: it moves with the first of two coefficients."""
+
+    parameters = lc.Uniform(k=(10.0, 40.0), d=(0.0, 1.0))
+
+    @lc.interior
+    def equation(self, u, u_t, u_tt, k, d):
+        return u_tt + 2 * d * u_t + k**2 * u
+
+
+@pytest.mark.parametrize("family", [Ringing(), Ringing().at(d=0.5)], ids=["free", "held"])
+def test_of_two_coefficients_each_has_its_sweep(family):
+    solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
+    carriers, sweeps = (np.array(rows) for rows in solved.moving_carriers(4.0, 16))
+    assert carriers.shape == (16, 1)
+    assert sweeps.shape == (16, 2)
+    swept = carriers[:, 0] != 0
+    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.5)
+    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=1.0)
+    assert np.abs(sweeps[swept, 1]).max() < 1.0
+    assert not sweeps[~swept].any()
+
+
 def test_a_frequency_that_stays_has_no_sweep():
     family = the(Oscillator)
     solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
@@ -399,8 +422,9 @@ def test_a_frequency_that_stays_has_no_sweep():
 def test_a_slow_wave_whose_only_peak_rounding_puts_on_the_other_side_has_no_line():
     frequencies = np.linspace(-8.0, 8.0, 17)
     hump = np.exp(-((frequencies + 1) ** 2))  # of k and -k, within one window, -k a little larger
-    lines = _lines(Spectra([frequencies], np.stack([hump] * 5)), np.linspace(-1, 1, 5))
-    assert lines.middle.shape == lines.slope.shape == (0, 1)
+    lines = _lines(Spectra([frequencies], np.stack([hump] * 5)), np.linspace(-1, 1, 5)[:, None])
+    assert lines.middle.shape == (0, 1)
+    assert lines.slope.shape == (0, 1, 1)
     assert not lines.moves(1.0)
 
 

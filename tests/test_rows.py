@@ -21,6 +21,7 @@ from toy import (
 
 import lcpinn as lc
 from lcpinn.network import MLP, FiLM
+from lcpinn.nonfinite import describe_nonfinite, find_raising
 from lcpinn.rows import parts_at_once, rows_and_jacobian, weighted_rows
 from lcpinn.sampling import Sampling, draw, fixed
 from lcpinn.weighting import Conditional, Fixed
@@ -431,7 +432,7 @@ class Sick(lc.Family):
 def described(family):
     problem, params = double(family, TINY)
     batch = gauss(family, interior=4, face=2, num_lambda=2)
-    return problem.describe_nonfinite(params, batch), batch
+    return describe_nonfinite(problem, params, batch), batch
 
 
 def test_a_nan_is_described_by_the_term_the_point_and_lambda():
@@ -491,10 +492,10 @@ def test_a_callback_that_raises_is_found():
 
     problem, params = double(Asking(), TINY)
     batch = gauss(Asking(), interior=4, face=2, num_lambda=2)
-    line = of_kind(str, problem.find_raising(params, batch))
+    line = of_kind(str, find_raising(problem, params, batch))
     assert line.startswith("the term 'equation' raises at x = 0.0694318, k = 0.788675: ")
     assert "ZeroDivisionError: no answer" in line
-    assert problem.find_raising(params, {"interior": batch["interior"]._replace(
+    assert find_raising(problem, params, {"interior": batch["interior"]._replace(
         parameters=0 * batch["interior"].parameters)}) is None  # fmt: skip
 
 

@@ -83,6 +83,8 @@ class Names:
         if "derivative" in allowed:
             names += [f"{o}_{c}" for o in self.outputs for c in self.domain.names]
             names += [f"{o}_{c}{c}" for o in self.outputs for c in self.domain.names]
+        if "normal" in allowed:
+            names += [f"n_{c}" for c in self.domain.names] + [f"{o}_n" for o in self.outputs]
         hint, known = self._hint(name, names, allowed), ", ".join(names)
         return f"{owner!r} of {self.title} has no such name as {name!r}{hint} (there are {known})"
 

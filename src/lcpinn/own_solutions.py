@@ -10,6 +10,7 @@ Methods, 2011), so that a layer has its share of them however thin it is.
 from __future__ import annotations
 
 import inspect
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,7 +41,8 @@ SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a sha
 LEAKAGE = 0.02  # of the largest amplitude
 INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
-LINE = 4  # settings that a line is told by, at least
+SWEPT, CHECKED = 2, 3  # coefficients that frequencies move with; settings beyond as many
+FINELY = {1: 33, 2: 9}  # places along each coefficient where a line is looked at
 PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the largest amplitude
 RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
 IDLE = 4  # of so many units one is for what is slow
@@ -147,29 +149,34 @@ class SolvedSettings:
         return tuple(tuple(map(float, row)) for row in np.round(rows + 0.0, 3))
 
     def moving_carriers(self, scale: float, num: int = UNITS) -> tuple[Rows, Rows]:
-        """Frequencies that are linear in the only coefficient: carriers, and how they move with it.
+        """Frequencies that are linear in the coefficients: carriers, and how they move with them.
 
-        Rows of `num` units as in `carriers`. Pairs of peaks, of the spectra at either end of the
-        range, are joined by a line, which counts for the least amplitude that it meets at the
-        settings between (a Hough transform of the spectra as functions of λ). None where no
-        frequency moves by more than units with slopes up to `scale` can follow.
+        Rows of `num` units as in `carriers`, and as many slopes for each coefficient in turn.
+        Peaks of the spectra at settings that are far apart are joined by a line (with more
+        coefficients a plane), which counts for the least amplitude that it meets at the other
+        settings (a Hough transform of the spectra as functions of λ). None where no frequency moves
+        by more than units with slopes up to `scale` can follow.
         """
         prior = self.solutions.family.parameters
-        if len(prior.free) != 1 or self._domain.periodic or len(self.settings) < LINE:
+        free = np.array([name in prior.free for name in prior.names], bool)
+        if not 1 <= free.sum() <= SWEPT or self._domain.periodic:
             return (), ()
-        place = np.asarray(prior.normalise(self.settings))[:, prior.names.index(prior.free[0])]
+        if len(self.settings) < free.sum() + CHECKED:
+            return (), ()
+        place = np.asarray(prior.normalise(self.settings))[:, free]
         lines = _lines(self._spectra(), place)
-        away = lambda k: np.linalg.norm(k, axis=1) > SLOW * scale
-        fast = away(lines.middle - lines.slope) | away(lines.middle + lines.slope)
-        lines = lines.only(fast)
+        lines = lines.only(np.any(lines.at_corners() > SLOW * scale, axis=0))
         if not lines.moves(scale):
             return (), ()
         # One line after the other, and in between, for every IDLE-th unit, what is slow.
         turn = np.arange(num)
         which = (turn - turn // IDLE) % len(lines.score)
         busy = (turn % IDLE != IDLE - 1)[:, None]
+        slopes = np.zeros((num, len(free), lines.middle.shape[1]))
+        slopes[:, free] = lines.slope[which]
         middle, slope = (
-            np.round(part[which] * busy, 3) + 0.0 for part in (lines.middle, lines.slope)
+            np.round(part * busy, 3) + 0.0
+            for part in (lines.middle[which], slopes.reshape(num, -1))
         )
         return tuple(map(tuple, middle.tolist())), tuple(map(tuple, slope.tolist()))
 
@@ -346,7 +353,10 @@ class Spectra:
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Frequencies middle + λ slope, (n, dim) each, for λ in [-1, 1], and their amplitudes (n,)."""
+    """Frequencies middle + Σ λ_i slope_i for λ in [-1, 1]: (n, dim), (n, p, dim); amplitudes (n,).
+
+    With one coefficient they are lines, with two planes.
+    """
 
     middle: np.ndarray
     slope: np.ndarray
@@ -355,59 +365,73 @@ class Lines:
     def only(self, which: np.ndarray) -> Lines:
         return Lines(self.middle[which], self.slope[which], self.score[which])
 
+    def at(self, place: np.ndarray) -> np.ndarray:
+        """The frequencies (m, n, dim) at places (m, p) of λ."""
+        return self.middle + np.einsum("mp,npd->mnd", place, self.slope)
+
+    def at_corners(self) -> np.ndarray:
+        """Their sizes (corners, n) at the corners of the range."""
+        ends = [np.array([-1.0, 1.0])] * self.slope.shape[1]
+        return np.linalg.norm(self.at(tensor(ends)), axis=2)
+
     def moves(self, scale: float) -> bool:
         """Whether one of them moves further than units with slopes up to `scale` reach."""
-        return bool(np.any(np.linalg.norm(self.slope, axis=1) > SLOW * scale))
+        return bool(np.any(np.linalg.norm(self.slope, axis=2) > SLOW * scale))
 
 
 def _lines(spectra: Spectra, place: np.ndarray) -> Lines:
-    """Lines that all spectra have, at places (n,) of λ: the strongest first, and far apart."""
-    low, high = int(np.argmin(place)), int(np.argmax(place))
-    starts, ends = spectra.peaks(low), spectra.peaks(high)
-    starts = starts[_is_first(starts)]  # the other half are the same waves
+    """Lines that all spectra have, at places (n, p) of λ: the strongest first, and far apart."""
+    base = _far_apart(place)
+    peaks = [spectra.peaks(i) for i in base]
+    peaks[0] = peaks[0][_is_first(peaks[0])]  # the other half are the same waves
     # Of a slow one the two halves are one peak, which rounding may put on the other side: no pairs.
-    which, other = np.indices((len(starts), len(ends))).reshape(2, -1)
-    first, last = starts[which], ends[other]
-    slope = (last - first) / (place[high] - place[low])
-    middle = first - place[low] * slope
-    along = [spectra.at(i, middle + at * slope) for i, at in enumerate(place)]
+    picked = np.indices([len(one) for one in peaks]).reshape(len(peaks), -1)
+    ends = np.stack([one[i] for one, i in zip(peaks, picked, strict=True)], axis=1)  # (c, p+1, dim)
+    fit = np.linalg.solve(_table(place[base]), ends)
+    every = Lines(fit[:, 0], fit[:, 1:], np.zeros(len(fit)))
+    along = [spectra.at(i, k) for i, k in enumerate(every.at(place))]
     score = np.min(np.stack(along), axis=0)
     # A frequency that comes and goes on the other side of zero is two that are taken for one.
-    nearest = np.linalg.norm(middle + np.linspace(-1, 1, 33)[:, None, None] * slope, axis=2).min(0)
-    ends = np.minimum(np.linalg.norm(first, axis=1), np.linalg.norm(last, axis=1))
-    score = np.where(nearest < ends / 2, 0, score)
+    finely = tensor([np.linspace(-1, 1, FINELY[place.shape[1]])] * place.shape[1])
+    nearest = np.linalg.norm(every.at(finely), axis=2).min(axis=0)
+    score = np.where(nearest < np.linalg.norm(ends, axis=2).min(axis=1) / 2, 0, score)
     chosen: list[int] = []
     for i in np.argsort(-score, kind="stable"):
-        apart = all(
-            max(np.linalg.norm(first[i] - first[j]), np.linalg.norm(last[i] - last[j])) > RESOLVED
-            for j in chosen
-        )
+        apart = all(np.linalg.norm(ends[i] - ends[j], axis=1).max() > RESOLVED for j in chosen)
         if score[i] > PEAK and apart:
             chosen.append(int(i))
-    refined = [_refined(spectra, place, middle[i], slope[i]) for i in chosen]
-    fits = np.reshape(refined, (-1, 2, middle.shape[1]))
-    return Lines(fits[:, 0], fits[:, 1], score[chosen])
+    refined = [_refined(spectra, place, every.only(np.array([i]))) for i in chosen]
+    fits = np.reshape(refined, (-1, 1 + place.shape[1], ends.shape[2]))
+    return Lines(fits[:, 0], fits[:, 1:], score[chosen])
 
 
-def _refined(
-    spectra: Spectra, place: np.ndarray, middle: np.ndarray, slope: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The line through the peaks that are close to a given one: at an end a slow wave may hide its
-    peak, or draw it away."""
+def _far_apart(place: np.ndarray) -> list[int]:
+    """Of places (n, p) the p + 1 that span the most."""
+    order = np.lexsort(place.T[::-1]).tolist()
+    subsets = itertools.combinations(order, place.shape[1] + 1)
+    return list(max(subsets, key=lambda s: abs(np.linalg.det(_table(place[list(s)])))))
+
+
+def _table(place: np.ndarray) -> np.ndarray:
+    """One and the coordinates of places (n, p): (n, 1 + p)."""
+    return np.concatenate([np.ones((len(place), 1)), place], axis=1)
+
+
+def _refined(spectra: Spectra, place: np.ndarray, line: Lines) -> np.ndarray:
+    """The line (1 + p, dim) through the peaks that are close to a given one: at an end a slow wave
+    may hide its peak, or draw it away."""
     kept, peaks = [], []
-    for i, at in enumerate(place):
+    for i, (at, there) in enumerate(zip(place, line.at(place)[:, 0], strict=True)):
         near = spectra.peaks(i)
-        gap = np.linalg.norm(near - (middle + at * slope), axis=1)
+        gap = np.linalg.norm(near - there, axis=1)
         size = np.linalg.norm(near, axis=1)
         gap = np.where(size < RESOLVED, np.inf, gap)
         if np.min(gap, initial=np.inf) < 1.5 * RESOLVED:
             kept.append(at)
             peaks.append(near[np.argmin(gap)])
-    if len(kept) < 3:
-        return middle, slope
-    table = np.stack([np.ones(len(kept)), kept], axis=1)
-    fit = np.linalg.lstsq(table, np.stack(peaks), rcond=None)[0]
-    return fit[0], fit[1]
+    if len(kept) < place.shape[1] + 2:
+        return np.concatenate([line.middle, line.slope[0]])
+    return np.linalg.lstsq(_table(np.stack(kept)), np.stack(peaks), rcond=None)[0]
 
 
 def _is_first(frequencies: np.ndarray) -> np.ndarray:
