@@ -35,6 +35,7 @@ from lcpinn.rundir import RunDirectory
 from lcpinn.sampling import Sampling
 from lcpinn.saved import signature
 from lcpinn.spec import to_plain
+from lcpinn.study import cost
 from lcpinn.study import execute as executing
 from lcpinn.study import store as storing
 from lcpinn.study.budget import BUDGETS
@@ -734,6 +735,13 @@ def test_the_plan_says_what_programs_take():
     assert rows[-1]["since_begin"] == pytest.approx(sum(row["seconds"] for row in rows))
     longer = {row["program"]: row["seconds"] for row in rows}
     assert longer["helmholtz-1d, paper"] > 2 * longer["helmholtz-1d, paper lbfgs=1500"]
+
+
+def test_a_program_takes_longer_on_two_cores_than_on_an_accelerator(monkeypatch):
+    runs = one_method("helmholtz-1d", "paper", "cpu")
+    here = cost.seconds(runs)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert here > 3 * cost.seconds(runs)
 
 
 def test_what_is_missing_need_not_be_one_product():

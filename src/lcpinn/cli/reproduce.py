@@ -39,7 +39,7 @@ def reproduce(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option("--plan", help="What is missing, program by program, with GPU seconds."),
+        typer.Option("--plan", help="What is missing, program by program, with seconds here."),
     ] = False,
     seconds: Annotated[
         float | None,
@@ -155,6 +155,7 @@ def _render(store: Store, budget: str, report: Path | None) -> Path:
 
 def _show_plan(runs: Sequence[Run], store: Store, as_json: bool) -> None:
     """Programs in the order in which they explain most, with an estimate for each."""
+    from lcpinn.machine import device
     from lcpinn.study.cost import programs
 
     missing = [run for run in runs if not store.is_trained(run)]
@@ -166,12 +167,14 @@ def _show_plan(runs: Sequence[Run], store: Store, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    shown = Table("program", "runs", "GPU seconds", "in all", box=None, pad_edge=False)
+    shown = Table("program", "runs", "seconds", "in all", box=None, pad_edge=False)
     for row in rows:
         times = (f"{row['seconds']:.0f}", f"{row['since_begin']:.0f}")
         shown.add_row(row["program"], str(row["runs"]), *times)
     stdout().print(shown)
-    tables.fact(stdout(), "missing", f"{len(missing)} of {len(runs)} runs, {total / 60:.0f} min")
+    where = f"on {device()}, as estimated"
+    count = f"{len(missing)} of {len(runs)} runs"
+    tables.fact(stdout(), "missing", f"{count}, {total / 60:.0f} min {where}")
 
 
 def _show(experiments: Sequence[Experiment], budget: str, store: Store, as_json: bool) -> None:

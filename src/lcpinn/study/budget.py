@@ -26,7 +26,12 @@ BUDGETS: dict[str, Budget] = {
         True,
         ("helmholtz-1d", "burgers"),
     ),
-    "cpu": Budget("a twentieth of the paper's steps, one seed: for hours", (0,), 1 / 20, 50),
+    "cpu": Budget(
+        "a twentieth of the paper's steps, one seed: about five hours on two cores",
+        (0,),
+        1 / 20,
+        50,
+    ),
     "full": Budget("the paper's steps and seeds", (0, 1, 2, 3), 1, 54),
 }
 
