@@ -26,6 +26,7 @@ from jaxtyping import Array
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
+from lcpinn.modes import Modes, modes_of
 from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor, unit_sobol
 from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_one_basis
@@ -42,6 +43,7 @@ LEAKAGE = 0.02  # of the largest amplitude
 INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
 SWEPT, CHECKED = 2, 3  # coefficients that frequencies move with; settings beyond as many
+FOLLOWED = {1: SLOW, 2: 1.0}  # of the scale of slopes: how far units follow a frequency
 FINELY = {1: 33, 2: 9}  # places along each coefficient where a line is looked at
 PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the largest amplitude
 RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
@@ -161,12 +163,16 @@ class SolvedSettings:
         free = np.array([name in prior.free for name in prior.names], bool)
         if not 1 <= free.sum() <= SWEPT or self._domain.periodic:
             return (), ()
+        if free.sum() > 1 and self._domain.dim > 2:
+            return (), ()
         if len(self.settings) < free.sum() + CHECKED:
             return (), ()
         place = np.asarray(prior.normalise(self.settings))[:, free]
-        lines = _lines(self._spectra(), place)
-        lines = lines.only(np.any(lines.at_corners() > SLOW * scale, axis=0))
-        if not lines.moves(scale):
+        spectra = self._spectra() if free.sum() == 1 else self._modes()
+        lines = _lines(spectra, place)
+        followed = FOLLOWED[place.shape[1]] * scale
+        lines = lines.only(np.any(lines.at_corners() > followed, axis=0))
+        if not lines.moves(followed):
             return (), ()
         # One line after the other, and in between, for every IDLE-th unit, what is slow.
         turn = np.arange(num)
@@ -194,6 +200,11 @@ class SolvedSettings:
         shifted = np.fft.fftshift(amplitude, axes=tuple(range(1, amplitude.ndim)))
         largest = shifted.max(axis=tuple(range(1, shifted.ndim)), keepdims=True)
         return Spectra(axes, shifted / np.where(largest > 0, largest, 1))
+
+    def _modes(self) -> Modes:
+        """The frequencies of every setting, of at most two coordinates."""
+        values = self._on_grid()
+        return modes_of(values.reshape(len(self.settings), -1, *values.shape[1:]))
 
     @property
     def _domain(self) -> Box:
@@ -334,6 +345,8 @@ class Spectra:
     axes: list[np.ndarray]
     amplitudes: np.ndarray
 
+    reach, slowest = 1.5 * RESOLVED, RESOLVED  # how far a window moves peaks, and hides them
+
     def at(self, i: int, frequencies: np.ndarray) -> np.ndarray:
         """The amplitudes (m,) of one function at frequencies (m, dim)."""
         places = []
@@ -375,11 +388,11 @@ class Lines:
         return np.linalg.norm(self.at(tensor(ends)), axis=2)
 
     def moves(self, scale: float) -> bool:
-        """Whether one of them moves further than units with slopes up to `scale` reach."""
-        return bool(np.any(np.linalg.norm(self.slope, axis=2) > SLOW * scale))
+        """Whether one of them moves further than a scale."""
+        return bool(np.any(np.linalg.norm(self.slope, axis=2) > scale))
 
 
-def _lines(spectra: Spectra, place: np.ndarray) -> Lines:
+def _lines(spectra: Spectra | Modes, place: np.ndarray) -> Lines:
     """Lines that all spectra have, at places (n, p) of λ: the strongest first, and far apart."""
     base = _far_apart(place)
     peaks = [spectra.peaks(i) for i in base]
@@ -417,7 +430,7 @@ def _table(place: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ones((len(place), 1)), place], axis=1)
 
 
-def _refined(spectra: Spectra, place: np.ndarray, line: Lines) -> np.ndarray:
+def _refined(spectra: Spectra | Modes, place: np.ndarray, line: Lines) -> np.ndarray:
     """The line (1 + p, dim) through the peaks that are close to a given one: at an end a slow wave
     may hide its peak, or draw it away."""
     kept, peaks = [], []
@@ -425,8 +438,8 @@ def _refined(spectra: Spectra, place: np.ndarray, line: Lines) -> np.ndarray:
         near = spectra.peaks(i)
         gap = np.linalg.norm(near - there, axis=1)
         size = np.linalg.norm(near, axis=1)
-        gap = np.where(size < RESOLVED, np.inf, gap)
-        if np.min(gap, initial=np.inf) < 1.5 * RESOLVED:
+        gap = np.where(size < spectra.slowest, np.inf, gap)
+        if np.min(gap, initial=np.inf) < spectra.reach:
             kept.append(at)
             peaks.append(near[np.argmin(gap)])
     if len(kept) < place.shape[1] + 2:

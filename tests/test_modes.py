@@ -1,0 +1,44 @@
+"""Frequencies by ESPRIT: of what is known in closed form."""
+
+import numpy as np
+import pytest
+
+from lcpinn.modes import exponentials, modes_of
+
+X = np.linspace(-1, 1, 96, endpoint=False) + 1 / 96
+
+
+def test_frequencies_that_a_window_of_this_length_does_not_tell_apart():
+    """Half a period, and one and a half; both decay."""
+    line = np.exp(-0.3 * X) * (np.cos(1.6 * X + 0.2) + 0.3 * np.sin(4.7 * X))
+    rate, _ = exponentials(line[None])
+    assert np.sort(rate.imag) == pytest.approx([-4.7, -1.6, 1.6, 4.7], abs=1e-3)
+    assert rate.real == pytest.approx(-0.3, abs=1e-3)
+
+
+def test_amplitudes_are_those_of_the_parts():
+    modes = modes_of((np.cos(20 * X) + 0.5 * np.cos(7 * X) + 0.01 * np.cos(35 * X))[None, None])
+    assert np.sort(np.abs(modes.peaks(0)[:, 0])) == pytest.approx([7, 7, 20, 20], abs=1e-3)
+    near = modes.at(0, np.array([[20.0], [-20.3], [7.0], [12.0]]))
+    assert near == pytest.approx([1.0, 1.0, 0.5, 0.0], rel=1e-2)
+
+
+def test_what_decays_has_no_frequency():
+    modes = modes_of((np.exp(-4 * X) + 0.2 * X)[None, None])
+    assert modes.peaks(0) == pytest.approx(np.zeros_like(modes.peaks(0)), abs=0.3)
+
+
+def test_a_standing_wave_is_four_that_travel():
+    t, x = X[:, None], X[None, ::2]
+    wave = np.cos(5 * t) * np.sin(3 * x) + 0.4 * np.cos(15 * t) * np.sin(9 * x)
+    modes = modes_of(np.stack([wave, 2 * wave])[:, None])
+    for i in range(2):
+        pairs = {tuple(np.round(k).astype(int)) for k in modes.peaks(i)}
+        signs = [(a, b) for a in (-1, 1) for b in (-1, 1)]
+        assert pairs == {(a * m * 5, b * m * 3) for m in (1, 3) for a, b in signs}
+    assert modes.at(0, np.array([[5.0, 3.0], [15.0, -9.0]])) == pytest.approx([1.0, 0.4], rel=0.05)
+
+
+def test_nothing_has_no_modes():
+    modes = modes_of(np.zeros((1, 1, 48)))
+    assert modes.at(0, np.array([[3.0]])) == [0.0]
