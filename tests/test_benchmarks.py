@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from benchmarks import (
     continuation,
     course,
     families,
+    frequencies,
     gauss_newton,
     growth,
     line_search,
@@ -31,8 +33,10 @@ from benchmarks import (
 from benchmarks.stamp import stamp
 from benchmarks.zoo.waves import Wave
 from lcpinn import chunks
+from lcpinn.cli.support.battery import check
 from lcpinn.families.burgers import Burgers
 from lcpinn.families.helmholtz import Helmholtz
+from lcpinn.files import read_json
 from lcpinn.jet import Orders, Series
 from lcpinn.network import MLP, FiLM
 from lcpinn.optimiser import Adam, GainRatio, ModelDriven, OwnSolutions, Restarts
@@ -298,6 +302,27 @@ def test_variants_of_a_regression_leave_out_one_thing_each():
     unstretched = of_kind(MLP, every["no stretch"].network)
     assert of_kind(FiLM, unstretched.parameters).stretch == ()
     assert unstretched.carriers == ((30.0,),)
+
+
+# -- frequencies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_frequencies_that_move_are_compared_with_fixed_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(frequencies, "FAMILIES", (frequencies.Ring,))
+    out = tmp_path / "frequencies.json"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lc.NotSolvedWarning)
+        frequencies.main(["--seconds", "3", "--out", str(out)])
+    moving, fixed_ones = read_json(out)["runs"]
+    assert (moving["way"], fixed_ones["way"]) == ("moving", "fixed")
+    assert moving["parameters"] != fixed_ones["parameters"]  # slopes for each coefficient
+    assert all(np.isfinite(run["worst"]) for run in (moving, fixed_ones))
+
+
+@pytest.mark.parametrize("made", frequencies.FAMILIES)
+def test_what_moves_has_the_closed_form_that_it_says(made):
+    assert [finding for finding in check(made()) if not finding.ok] == []
 
 
 # -- continuation ----------------------------------------------------------------------------------

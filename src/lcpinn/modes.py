@@ -54,12 +54,12 @@ def _of_one(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lines = np.moveaxis(values, 1, -1)  # outputs, (other coordinate,) points
     rate, parts = exponentials(lines.reshape(-1, lines.shape[-1]))
     if lines.ndim == 2:
-        frequencies, size = rate.imag[:, None], np.linalg.norm(parts, axis=1)
+        frequencies, size = np.imag(rate)[:, None], np.linalg.norm(parts, axis=1)
     else:
         rows, sizes = [], []
         for first, part in zip(rate, parts, strict=True):
             across, amplitude = exponentials(part.reshape(lines.shape[:-1]))
-            rows += [(first.imag, second) for second in across.imag]
+            rows += [(np.imag(first), second) for second in np.imag(across)]
             sizes += np.linalg.norm(amplitude, axis=1).tolist()
         frequencies, size = np.reshape(rows, (-1, 2)), np.array(sizes)
     strong = np.flatnonzero(size > WEAK * np.max(size, initial=0.0))
@@ -83,6 +83,6 @@ def exponentials(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     factor = factor[np.abs(factor) > 1e-12]
     rate = np.log(factor) * num / 2
     place = (2 * np.arange(num) + 1) / num - 1
-    table = np.exp(np.outer(place, np.clip(rate.real, -50, 50) + 1j * rate.imag))
+    table = np.exp(np.outer(place, np.clip(np.real(rate), -50, 50) + 1j * np.imag(rate)))
     size = np.sqrt(np.mean(np.abs(table) ** 2, axis=0))
     return rate, np.linalg.lstsq(table / size, lines.T.astype(complex), rcond=None)[0]
