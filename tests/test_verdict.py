@@ -296,6 +296,11 @@ def test_where_a_solution_vanishes_errors_are_beside_the_others():
     judge = judge_with(poor)
     judge._mean_square = lambda params, lam: np.ones(1)
     assert worst(judge({}, num=5)).error == 3.0
+    # A network of nothing beside a solution that is large: its error is as it was, and said so.
+    alone = lambda params, lam, shots, **options: Estimate(1.0 if lam[0] == 1.5 else 1e-5)
+    judge = judge_with(alone)
+    judge._mean_square = lambda params, lam: np.array([float(lam[0] != 1.5)])
+    assert "thousandth" not in from_estimates(judge({}, num=5), 1e-2).reason
 
 
 def test_once_it_is_not_solved_the_others_keep_to_the_time(monkeypatch):

@@ -178,7 +178,7 @@ class Judge:
                 # |u| of the solution is at least |u| of the network, divided by 1 + its error.
                 size = self._mean_square(params, lam) / (1 + estimate.error) ** 2
                 if np.any(size < least):
-                    estimate = estimated(least=least)._replace(note=VANISHES)
+                    estimate = _beside(estimated(least=least), estimate)
             estimates.append(estimate._replace(at=dict(zip(names, map(float, lam), strict=True))))
             if last and len(estimates) == 1:
                 began = time.perf_counter()  # what the first one compiles, all others share
@@ -328,6 +328,12 @@ def _bounded(count: int, num: int) -> str:
 def _bound(estimate: Estimate) -> str:
     most = _at_most(estimate)
     return f"; it is at most {most:.1e}" if math.isfinite(most) else ""
+
+
+def _beside(estimate: Estimate, before: Estimate) -> Estimate:
+    """With a note, if a share of the largest solution counted: a network of nothing may have an
+    error of one beside a solution that is large."""
+    return estimate._replace(note=VANISHES) if estimate.error < 0.99 * before.error else estimate
 
 
 def _found(estimate: Estimate) -> str:
