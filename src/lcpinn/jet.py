@@ -91,6 +91,24 @@ class Series:
     def __matmul__(self, matrix: Array) -> Series:
         return Series(self.orders, _linear(self.coefficients, matrix))
 
+    def linear(self, matrix: Array, scale: Array | None) -> Series:
+        """self @ matrix * scale, the scale (..., j) made of lambda.
+
+        Where many points have a lambda in common, (l, 1, j), it scales the columns of a matrix for
+        each lambda. As a factor of what comes out its gradient is a sum over all coefficients and
+        points, for which a GPU transposes them: a third of a step in three dimensions.
+        """
+        if scale is None:
+            return self @ matrix
+        batch, num = self.coefficients.shape[1:-2], self.coefficients.shape[-2]
+        if scale.shape[:-1] != (*batch, 1) or num < len(matrix):
+            return (self @ matrix) * scale
+        scaled = matrix * scale
+        each = jnp.broadcast_to(scaled, (len(self.orders), *scaled.shape))
+        outer = tuple(range(each.ndim - 2))
+        dimensions = (((each.ndim - 1,), (each.ndim - 2,)), (outer, outer))
+        return Series(self.orders, jax.lax.dot_general(self.coefficients, each, dimensions))
+
     def __add__(self, other: Series | Array | float) -> Series:
         if isinstance(other, Series):
             return Series(self.orders, self.coefficients + other.coefficients)

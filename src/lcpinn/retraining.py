@@ -209,7 +209,7 @@ def _room(setup: Setup) -> int:
     hidden = setup.problem.network.num_hidden
     family = setup.problem.family
     carried = max(len(family.orders(terms)) for terms in family.groups.values())
-    size = (8 * points * hidden * carried + 50 * count) * jnp.dtype(setup.problem.dtype).itemsize
+    size = (5 * points * hidden * carried + 50 * count) * jnp.dtype(setup.problem.dtype).itemsize
     return max(1, _memory() // size)
 
 

@@ -178,14 +178,13 @@ class MLP(Network):
             h = how.join(h, values)
             modulations.append(how.modulate(its, values, self.widths))
         for depth, layer in enumerate(params["layers"][:-1]):
-            h, shift = h @ layer["w"], layer["b"]
+            scale, shift = None, layer["b"]
+            for gamma, beta in (each[depth] for each in modulations if each is not None):
+                scale, shift = gamma if scale is None else scale * gamma, shift * gamma + beta
+            h = h.linear(layer["w"], scale)
             if depth == 0:
                 for i, w in enumerate(params.get("sweeps", ())):
-                    h = h + (features @ w) * lam["parameters"][..., i : i + 1]
-            for modulation in modulations:
-                if modulation is not None:
-                    gamma, beta = modulation[depth]
-                    h, shift = h * gamma, shift * gamma + beta
+                    h = h + features.linear(w, scale) * lam["parameters"][..., i : i + 1]
             h = (h + shift).apply(act)
         last = params["layers"][-1]
         outputs = h @ last["w"] + last["b"]

@@ -31,7 +31,7 @@ class Rates:
 
 
 # Both measured, the one by programs of the study alone on it, the other by steps (`--times`).
-H200 = Rates(3.5e-4, 2e-3, 0.02, 20.0, 1e13)
+H200 = Rates(3.5e-4, 2e-3, 0.02, 20.0, 1.7e13)
 TWO_CORES = Rates(1e-3, 3e-3, 1.5, 10.0, 5e10)
 
 
