@@ -19,14 +19,7 @@ from lcpinn.network import MLP, FiLM
 from lcpinn.network.film import chebyshev_sum
 from lcpinn.optimiser import GaussNewton, OwnSolutions, Restarts
 from lcpinn.optimiser.stage import Stage
-from lcpinn.own_solutions import (
-    Spectra,
-    _lines,
-    known_solver,
-    solve_at,
-    solved_before,
-    spread_settings,
-)
+from lcpinn.own_solutions import known_solver, solve_at, solved_before, spread_settings
 from lcpinn.precision import double
 from lcpinn.protocol.choice import _pays, chosen
 from lcpinn.protocol.gauss_newton import _share_of_slopes
@@ -384,8 +377,8 @@ def test_a_frequency_that_is_the_coefficient_moves_with_it():
     assert carriers.shape == sweeps.shape == (16, 1)
     swept = carriers[:, 0] != 0
     assert 0.6 < np.mean(swept) < 0.9  # the others have what is slow
-    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.5)
-    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=0.5)
+    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.05)
+    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=0.05)
     assert not sweeps[~swept].any()
     assert solved.moving_carriers(8.0) == ((), ())  # units of this scale can follow
 
@@ -407,8 +400,8 @@ def test_of_two_coefficients_each_has_its_sweep(family):
     assert carriers.shape == (16, 1)
     assert sweeps.shape == (16, 2)
     swept = carriers[:, 0] != 0
-    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.5)
-    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=0.5)
+    assert np.abs(carriers[swept, 0]) == pytest.approx(25.0, abs=0.05)
+    assert np.abs(sweeps[swept, 0]) == pytest.approx(15.0, abs=0.05)
     assert np.abs(sweeps[swept, 1]).max() < 0.5
     assert not sweeps[~swept].any()
 
@@ -417,15 +410,6 @@ def test_a_frequency_that_stays_has_no_sweep():
     family = the(Oscillator)
     solved = solve_at(family, spread_settings(family.parameters, 5), tolerance=1e-6)
     assert solved.moving_carriers(1.0) == ((), ())
-
-
-def test_a_slow_wave_whose_only_peak_rounding_puts_on_the_other_side_has_no_line():
-    frequencies = np.linspace(-8.0, 8.0, 17)
-    hump = np.exp(-((frequencies + 1) ** 2))  # of k and -k, within one window, -k a little larger
-    lines = _lines(Spectra([frequencies], np.stack([hump] * 5)), np.linspace(-1, 1, 5)[:, None])
-    assert lines.middle.shape == (0, 1)
-    assert lines.slope.shape == (0, 1, 1)
-    assert not lines.moves(1.0)
 
 
 def test_slopes_of_units_are_linear_in_lambda():

@@ -10,7 +10,6 @@ Methods, 2011), so that a layer has its share of them however thin it is.
 from __future__ import annotations
 
 import inspect
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,13 +19,12 @@ from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 import numpy as np
-import scipy
 from jaxtyping import Array
 
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
-from lcpinn.modes import Modes, modes_of
+from lcpinn.frequencies import Modes, lines_of, modes_of, spectrum
 from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor, unit_sobol
 from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_one_basis
@@ -39,14 +37,10 @@ LAYER = 0.012  # the share of a coordinate's range with that part, below which i
 TRUSTED = 1e-6  # an estimated error above which a solution is no row
 FINE, COARSEST = 3, 24  # points of a grid for each function along a coordinate; at least
 SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a share that matters
-LEAKAGE = 0.02  # of the largest amplitude
 INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
 SWEPT, CHECKED = 2, 3  # coefficients that frequencies move with; settings beyond as many
 FOLLOWED = {1: SLOW, 2: 1.0}  # of the scale of slopes: how far units follow a frequency
-FINELY = {1: 33, 2: 9}  # places along each coefficient where a line is looked at
-PADDED, PEAKS, PEAK = 4, 8, 0.15  # of spectra: finer by padding; peaks, of the largest amplitude
-RESOLVED = np.pi  # radians between frequencies that are two, along a coordinate in [-1, 1]
 IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
 FEWEST = 9  # that a training is taught by: fewer tell little for the steps that they cost
@@ -136,7 +130,7 @@ class SolvedSettings:
         nearly all is slow. A periodic coordinate has its harmonics as features instead.
         """
         periodic = np.array([name in self._domain.periodic for name in self._domain.names])
-        frequencies, amplitude = _spectrum(self._on_grid(), periodic)
+        frequencies, amplitude = spectrum(self._on_grid(), periodic)
         frequencies = frequencies * ~periodic
         size = np.linalg.norm(frequencies, axis=1)
         fast = size > SLOW * scale
@@ -153,23 +147,17 @@ class SolvedSettings:
     def moving_carriers(self, scale: float, num: int = UNITS) -> tuple[Rows, Rows]:
         """Frequencies that are linear in the coefficients: carriers, and how they move with them.
 
-        Rows of `num` units as in `carriers`, and as many slopes for each coefficient in turn.
-        Peaks of the spectra at settings that are far apart are joined by a line (with more
-        coefficients a plane), which counts for the least amplitude that it meets at the other
-        settings (a Hough transform of the spectra as functions of λ). None where no frequency moves
-        by more than units with slopes up to `scale` can follow.
+        Rows of `num` units as in `carriers`, and as many slopes for each coefficient in turn. None
+        where no frequency moves by more than units with slopes up to `scale` can follow.
         """
         prior = self.solutions.family.parameters
         free = np.array([name in prior.free for name in prior.names], bool)
-        if not 1 <= free.sum() <= SWEPT or self._domain.periodic:
-            return (), ()
-        if free.sum() > 1 and self._domain.dim > 2:
+        if not 1 <= free.sum() <= SWEPT or self._domain.periodic or self._domain.dim > 2:
             return (), ()
         if len(self.settings) < free.sum() + CHECKED:
             return (), ()
         place = np.asarray(prior.normalise(self.settings))[:, free]
-        spectra = self._spectra() if free.sum() == 1 else self._modes()
-        lines = _lines(spectra, place)
+        lines = lines_of(self._modes(), place)
         followed = FOLLOWED[place.shape[1]] * scale
         lines = lines.only(np.any(lines.at_corners() > followed, axis=0))
         if not lines.moves(followed):
@@ -185,21 +173,6 @@ class SolvedSettings:
             for part in (lines.middle[which], slopes.reshape(num, -1))
         )
         return tuple(map(tuple, middle.tolist())), tuple(map(tuple, slope.tolist()))
-
-    def _spectra(self) -> Spectra:
-        """Of every setting the amplitudes of all outputs together."""
-        values = self._on_grid()
-        counts, num = values.shape[1:], len(self.settings)
-        for i, points in enumerate(counts):
-            values = values * np.hanning(points).reshape(-1, *(1,) * (len(counts) - 1 - i))
-        padded = [PADDED * n for n in counts]
-        amplitude = np.abs(np.fft.fftn(values, padded, axes=tuple(range(1, values.ndim))))
-        amplitude = amplitude.reshape(num, -1, *padded).mean(axis=1)
-        axes = [np.fft.fftshift(2 * np.pi * np.fft.fftfreq(m, 2 / n))
-                for m, n in zip(padded, counts, strict=True)]  # fmt: skip
-        shifted = np.fft.fftshift(amplitude, axes=tuple(range(1, amplitude.ndim)))
-        largest = shifted.max(axis=tuple(range(1, shifted.ndim)), keepdims=True)
-        return Spectra(axes, shifted / np.where(largest > 0, largest, 1))
 
     def _modes(self) -> Modes:
         """The frequencies of every setting, of at most two coordinates."""
@@ -318,141 +291,6 @@ def _equidistributed(profile: np.ndarray) -> np.ndarray:
     mass = np.concatenate([np.zeros((len(pieces), 1)), np.cumsum(pieces, axis=1)], axis=1)
     mass /= mass[:, -1:]
     return np.stack([np.interp(np.linspace(0, 1, QUANTILES), m, x) for m in mass])
-
-
-def _spectrum(values: np.ndarray, periodic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Frequency vectors (bins, dim) and the mean amplitude (bins,) of functions (n, points...).
-
-    Along coordinates that do not close under a window (Hann's), padded to twice the length. What is
-    small beside the largest is leakage of the window, and left out.
-    """
-    counts, padded = values.shape[1:], []
-    for i, (num, closed) in enumerate(zip(counts, periodic, strict=True)):
-        window = np.ones(num) if closed else np.hanning(num)
-        values = values * window.reshape(-1, *(1,) * (len(counts) - 1 - i))
-        padded.append(num if closed else 2 * num)
-    amplitude = np.abs(np.fft.fftn(values, padded, axes=tuple(range(1, values.ndim))))
-    amplitude = amplitude.reshape(len(values), -1)
-    amplitude[amplitude < LEAKAGE * amplitude.max(axis=1, keepdims=True)] = 0
-    steps = zip(padded, counts, strict=True)
-    return tensor([2 * np.pi * np.fft.fftfreq(m, 2 / n) for m, n in steps]), amplitude.mean(axis=0)
-
-
-@dataclass(frozen=True, eq=False)
-class Spectra:
-    """Amplitudes (n, frequencies along each coordinate) of n functions, beside the largest."""
-
-    axes: list[np.ndarray]
-    amplitudes: np.ndarray
-
-    reach, slowest = 1.5 * RESOLVED, RESOLVED  # how far a window moves peaks, and hides them
-
-    def at(self, i: int, frequencies: np.ndarray) -> np.ndarray:
-        """The amplitudes (m,) of one function at frequencies (m, dim)."""
-        places = []
-        for axis, k in zip(self.axes, frequencies.T, strict=True):
-            nearest = np.round((k - axis[0]) / (axis[1] - axis[0])).astype(int)
-            places.append(np.clip(nearest, 0, len(axis) - 1))
-        return self.amplitudes[i][tuple(places)]
-
-    def peaks(self, i: int) -> np.ndarray:
-        """Frequencies (m, dim) of the largest local maxima of one function, in either direction."""
-        amplitude = self.amplitudes[i]
-        whole = scipy.ndimage.maximum_filter(amplitude, size=2 * PADDED + 1, mode="wrap")
-        where = np.argwhere((amplitude == whole) & (amplitude > PEAK))
-        largest = where[np.argsort(-amplitude[tuple(where.T)])][:PEAKS]
-        return np.stack([axis[j] for axis, j in zip(self.axes, largest.T, strict=True)], axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """Frequencies middle + Σ λ_i slope_i for λ in [-1, 1]: (n, dim), (n, p, dim); amplitudes (n,).
-
-    With one coefficient they are lines, with two planes.
-    """
-
-    middle: np.ndarray
-    slope: np.ndarray
-    score: np.ndarray
-
-    def only(self, which: np.ndarray) -> Lines:
-        return Lines(self.middle[which], self.slope[which], self.score[which])
-
-    def at(self, place: np.ndarray) -> np.ndarray:
-        """The frequencies (m, n, dim) at places (m, p) of λ."""
-        return self.middle + np.einsum("mp,npd->mnd", place, self.slope)
-
-    def at_corners(self) -> np.ndarray:
-        """Their sizes (corners, n) at the corners of the range."""
-        ends = [np.array([-1.0, 1.0])] * self.slope.shape[1]
-        return np.linalg.norm(self.at(tensor(ends)), axis=2)
-
-    def moves(self, scale: float) -> bool:
-        """Whether one of them moves further than a scale."""
-        return bool(np.any(np.linalg.norm(self.slope, axis=2) > scale))
-
-
-def _lines(spectra: Spectra | Modes, place: np.ndarray) -> Lines:
-    """Lines that all spectra have, at places (n, p) of λ: the strongest first, and far apart."""
-    base = _far_apart(place)
-    peaks = [spectra.peaks(i) for i in base]
-    peaks[0] = peaks[0][_is_first(peaks[0])]  # the other half are the same waves
-    # Of a slow one the two halves are one peak, which rounding may put on the other side: no pairs.
-    picked = np.indices([len(one) for one in peaks]).reshape(len(peaks), -1)
-    ends = np.stack([one[i] for one, i in zip(peaks, picked, strict=True)], axis=1)  # (c, p+1, dim)
-    fit = np.linalg.solve(_table(place[base]), ends)
-    every = Lines(fit[:, 0], fit[:, 1:], np.zeros(len(fit)))
-    along = [spectra.at(i, k) for i, k in enumerate(every.at(place))]
-    score = np.min(np.stack(along), axis=0)
-    # A frequency that comes and goes on the other side of zero is two that are taken for one.
-    finely = tensor([np.linspace(-1, 1, FINELY[place.shape[1]])] * place.shape[1])
-    nearest = np.linalg.norm(every.at(finely), axis=2).min(axis=0)
-    score = np.where(nearest < np.linalg.norm(ends, axis=2).min(axis=1) / 2, 0, score)
-    chosen: list[int] = []
-    for i in np.argsort(-score, kind="stable"):
-        apart = all(np.linalg.norm(ends[i] - ends[j], axis=1).max() > RESOLVED for j in chosen)
-        if score[i] > PEAK and apart:
-            chosen.append(int(i))
-    refined = [_refined(spectra, place, every.only(np.array([i]))) for i in chosen]
-    fits = np.reshape(refined, (-1, 1 + place.shape[1], ends.shape[2]))
-    return Lines(fits[:, 0], fits[:, 1:], score[chosen])
-
-
-def _far_apart(place: np.ndarray) -> list[int]:
-    """Of places (n, p) the p + 1 that span the most."""
-    order = np.lexsort(place.T[::-1]).tolist()
-    subsets = itertools.combinations(order, place.shape[1] + 1)
-    return list(max(subsets, key=lambda s: abs(np.linalg.det(_table(place[list(s)])))))
-
-
-def _table(place: np.ndarray) -> np.ndarray:
-    """One and the coordinates of places (n, p): (n, 1 + p)."""
-    return np.concatenate([np.ones((len(place), 1)), place], axis=1)
-
-
-def _refined(spectra: Spectra | Modes, place: np.ndarray, line: Lines) -> np.ndarray:
-    """The line (1 + p, dim) through the peaks that are close to a given one: at an end a slow wave
-    may hide its peak, or draw it away."""
-    kept, peaks = [], []
-    for i, (at, there) in enumerate(zip(place, line.at(place)[:, 0], strict=True)):
-        near = spectra.peaks(i)
-        gap = np.linalg.norm(near - there, axis=1)
-        size = np.linalg.norm(near, axis=1)
-        gap = np.where(size < spectra.slowest, np.inf, gap)
-        if np.min(gap, initial=np.inf) < spectra.reach:
-            kept.append(at)
-            peaks.append(near[np.argmin(gap)])
-    if len(kept) < place.shape[1] + 2:
-        return np.concatenate([line.middle, line.slope[0]])
-    return np.linalg.lstsq(_table(np.stack(kept)), np.stack(peaks), rcond=None)[0]
-
-
-def _is_first(frequencies: np.ndarray) -> np.ndarray:
-    """Of k and -k the one whose last component that is not zero is positive; k = 0 is, too."""
-    sign = np.zeros(len(frequencies))
-    for column in frequencies.T:
-        sign = np.where(np.abs(column) > 1e-9, np.sign(column), sign)
-    return sign >= 0
 
 
 def can_be_solved(family: Family) -> bool:
