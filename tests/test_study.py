@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy
@@ -26,7 +27,7 @@ from lcpinn.cli import app
 from lcpinn.compilation import compiling_quickly
 from lcpinn.families import FAMILIES, BuckleyLeverett, built
 from lcpinn.files import read_arrays
-from lcpinn.network import Concat, FiLM
+from lcpinn.network import FNO, Concat, FiLM
 from lcpinn.optimiser import LBFGS, Adam, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform
 from lcpinn.protocol import outline
@@ -353,6 +354,21 @@ def test_the_set_of_the_authors_script_is_smaller():
     (phase,), (before,) = made.phases, plain.phases
     assert phase == replace(of_kind(Supervised, before), samples=256, epochs=200)
     assert but(made, phases=0) == but(plain, phases=0)
+
+
+def test_without_fourier_matrices_each_point_is_on_its_own():
+    """And nothing else is changed beside the set of the script."""
+    _, made, plain = changed("fourier=0", "burgers", "fno")
+    _, small, _ = changed("set=256", "burgers", "fno")
+    assert but(made, network=0) == but(small, network=0)
+    network = of_kind(FNO, made.network)
+    assert network == replace(of_kind(FNO, plain.network), modes=0)
+    tiny = replace(network, width=6, projection=5, grid=8)
+    params = tiny.init(jax.random.PRNGKey(0), 2, 1, {}, jnp.float32)
+    values = np.linspace(-1, 1, 8, dtype=np.float32)
+    other = np.where(np.arange(8) == 3, 0.7, values)
+    change = tiny.operator(params, jnp.asarray(other)) - tiny.operator(params, jnp.asarray(values))
+    assert np.flatnonzero(np.any(np.abs(np.asarray(change)) > 0, axis=0)).tolist() == [3]
 
 
 def test_a_change_may_have_seeds_of_its_own():

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from lcpinn.errors import LcpinnError
 from lcpinn.families import BuckleyLeverett
 from lcpinn.family import Family
-from lcpinn.network import Concat
+from lcpinn.network import FNO, Concat
 from lcpinn.optimiser import LBFGS, Adam, Phase, RevertOnWorse, Supervised
 from lcpinn.prior import Cube, LogCube, LogUniform, Simplex
 from lcpinn.protocol import BOUNDARY_WEIGHT, Protocol
@@ -115,6 +115,13 @@ def _small_set(protocol: Protocol, family: Family) -> Protocol:
     return replace(protocol, phases=(replace(phase, samples=256, epochs=200),))
 
 
+def _without_fourier(protocol: Protocol, family: Family) -> Protocol:
+    """The Fourier matrices are drawn so small that untrained they are as good as none."""
+    assert isinstance(protocol.network, FNO)
+    network = replace(protocol.network, modes=0)
+    return replace(_small_set(protocol, family), network=network)
+
+
 class InviscidTerm(BuckleyLeverett):
     """s_t + f(s)_x = 0 in training, compared with the viscous solution.
 
@@ -169,6 +176,9 @@ CHANGES: dict[str, Change] = {
     ),
     "set=256": Change(
         "256 conditions and 200 epochs, the defaults of the authors' script", protocol=_small_set
+    ),
+    "fourier=0": Change(
+        "256 conditions and 200 epochs, without Fourier matrices", protocol=_without_fourier
     ),
     "seeds=4-11": Change("eight more seeds", seeds=tuple(range(4, 12))),
     "by-adam": Change("Adam and L-BFGS on the network of fast", protocol=_by_adam),

@@ -10,7 +10,7 @@ from lcpinn.plot.style import save
 from lcpinn.study import theory
 from lcpinn.study.budget import BUDGETS
 from lcpinn.study.paper import numbers
-from lcpinn.study.plan import EXPERIMENTS, methods, needed
+from lcpinn.study.plan import EXPERIMENTS, methods, needed, with_data
 from lcpinn.study.report.ablations import (
     ABLATIONS,
     ablation_table,
@@ -179,9 +179,10 @@ def _ranking(study: Study, family: str) -> Lines:
         for column, cell in zip(means, cells, strict=True):
             if cell is not None:
                 means[column][method] = cell.mean
+    num = dict.fromkeys(means, len(named)) | {"with data": sum(map(bool, map(with_data, named)))}
     least = {column: min(of, key=lambda m, of=of: of[m]) for column, of in means.items() if of}
     words = "; ".join(
-        f"{column} {METHODS[best]}" + ("" if len(means[column]) == len(named) else " so far")
+        f"{column} {METHODS[best]}" + ("" if len(means[column]) == num[column] else " so far")
         for column, best in least.items()
     )
     return [f"- {family}, the lowest error of the paper's methods: {words}."]
