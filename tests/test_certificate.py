@@ -4,7 +4,8 @@ import importlib.util
 import itertools
 import json
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ import lcpinn as lc
 from benchmarks import certificate as benchmark
 from benchmarks import perturbed
 from benchmarks.zoo import ZOO
-from lcpinn.certificate import Estimator, certificate, of_network, worst_case
+from lcpinn.certificate import Estimator, by_solution, certificate, of_network, worst_case
 from lcpinn.certificate.attempt import Attempts
 from lcpinn.certificate.estimator import DRAWS
 from lcpinn.certificate.resolution import needed
@@ -31,7 +32,9 @@ from lcpinn.network import MLP, Concat, FiLM
 from lcpinn.rows import Problem
 from lcpinn.spectral import Axis, Expansion, LinearisedRows, LinearisedTerms, march_direction
 from lcpinn.spectral.determinacy import Determinacy
+from lcpinn.spectral.family_solver import FamilySolver
 from lcpinn.spectral.least_squares import TensorRows, iterative
+from lcpinn.spectral.linearisation import Linearisation
 from lcpinn.spectral.splines import Splines, halved
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -254,7 +257,9 @@ def test_iterations_find_what_a_dense_solver_finds():
 
 
 @pytest.mark.slow
-def test_what_is_not_resolved_is_not_estimated():
+def test_what_is_not_resolved_is_not_estimated(monkeypatch):
+    """Nor compared with a solution, if there is none."""
+    monkeypatch.setattr(by_solution, "TRIALS", 0)
     family = Spring()
     estimate = spoilt(family, lambda p: jnp.sin(9000 * p))(1e-3, [0.5])
     assert np.isnan(estimate.error)
@@ -350,6 +355,7 @@ def test_what_is_left_of_a_residual_has_hardly_any_solution():
 
 def test_corrections_themselves_have_to_agree(monkeypatch):
     """Two of one size and opposite signs are no estimate."""
+    monkeypatch.setattr(by_solution, "TRIALS", 0)
     estimator = spoilt(Spring(), lambda p: jnp.sin(3 * p))
     signs = itertools.chain([1.0, -1.0], itertools.cycle([-1.0, 1.0]))  # the third beside the first
     honest = Attempts.__call__
@@ -681,7 +687,8 @@ def test_a_front_from_a_corner_that_contradicts_itself(displacement):
 
 
 @pytest.mark.slow
-def test_what_is_finer_than_a_march_can_follow_gets_no_number():
+def test_what_is_finer_than_a_march_can_follow_gets_no_number(monkeypatch):
+    monkeypatch.setattr(by_solution, "TRIALS", 0)
     family = Spot()
     estimate = spoilt(family, lambda p: jnp.sin(4000 * jnp.pi * p[1:]) * p[:1])(1e-3, [1.0])
     assert np.isnan(estimate.error)
@@ -841,3 +848,60 @@ def test_the_benchmark_compares_single_weightings_too(tmp_path):
     result = benchmark.merged(out, "burgers", entry, ["--out", str(out)])
     assert str(tmp_path) not in json.dumps(result)
     assert benchmark.draw(result, tmp_path / "certificate.png").stat().st_size > 10_000
+
+
+# -- By the page's own solution --------------------------------------------------------------------
+
+
+def fast_sines(point):
+    return jnp.sin(20_000 * point)
+
+
+def test_an_error_faster_than_any_expansion_is_the_distance_from_the_solution():
+    """As networks have it whose units run away: its residual is large, and it is not."""
+    estimator = spoilt(Spring(), fast_sines)
+    family, lam = Spring(), np.array([0.3])
+    t = np.linspace(0, 2.2, 20_001)
+    size = np.sqrt(np.mean(np.asarray(family.exact(t, 0.3)) ** 2))
+    for error in (1e-4, 3e-6):  # the second begins with the solution
+        estimate = estimator(error, lam)
+        assert estimate.reason == ""
+        assert estimate.error == pytest.approx(error / np.sqrt(2) / size, rel=0.03)
+    corrected = estimator.correction(1e-4, lam)
+    assert corrected.values is not None
+    assert corrected.values(t[:, None])[:, 0] == pytest.approx(
+        np.asarray(family.exact(t, 0.3)), abs=1e-6
+    )
+
+
+def test_below_what_the_page_is_solved_to_an_error_is_bounded():
+    estimate = spoilt(Spring(), fast_sines)(1e-13, [0.3])
+    assert np.isnan(estimate.error)
+    assert estimate.at_most < 1e-7
+
+
+def test_of_a_nonlinear_equation_only_a_solution_that_is_near_is_known_to_be_the_same():
+    compared = by_solution.BySolution(Pair())
+    solution = lc.solve(Pair(), tolerance=1e-8)
+
+    def about(factor):
+        values = lambda p: factor * np.stack(list(solution(t=p[:, 0]).values()), axis=-1)
+        return SimpleNamespace(parameters=np.zeros(0), least=0.0, values=values)
+
+    near, far = (compared(cast("Linearisation", about(factor)), 20.0) for factor in (1.01, 1.5))
+    assert near is not None
+    assert near.estimate.error == pytest.approx(0.01, rel=1e-3)
+    assert far is None
+
+
+def test_what_is_not_solved_is_tried_twice_and_no_more(monkeypatch):
+    def refuse(self, parameters, seconds=None, guess=None):
+        calls.append(parameters)
+        raise lc.LcpinnError("no")
+
+    calls = []
+    monkeypatch.setattr(FamilySolver, "__call__", refuse)
+    estimator = spoilt(Spring(), fast_sines)
+    for d in (0.2, 0.3, 0.4, 0.5):
+        assert "functions" in estimator(1e-4, [d]).reason
+    assert len(calls) == 2

@@ -1,4 +1,5 @@
-"""The estimate at one lambda: an expansion where the error is smooth, a march where it is not."""
+"""The estimate at one lambda: an expansion where the error is smooth; where it is not, the page's
+own solution if that is, or a march."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from lcpinn.certificate import in_frame as frames
 from lcpinn.certificate.attempt import Attempts
 from lcpinn.certificate.bounds import Bounds, SmallExpansions
+from lcpinn.certificate.by_solution import BySolution
 from lcpinn.certificate.estimate import Correction, Estimate, none
 from lcpinn.certificate.in_box import NOT_NEEDED, InBox
 from lcpinn.certificate.in_slabs import InSlabs
@@ -108,6 +110,10 @@ class Estimator:
         if reason := self._too_many_holes or self.attempts.determinacy.reason:
             return none(reason)
         with blas_threads(1):  # small matrices: more threads wait by spinning
+            if self._by_solution.has_served:
+                other = self._by_solution(at, seconds)
+                if other is not None and not other.estimate.reason:
+                    return other  # a moment, where an expansion would take long in vain
             if uses_grids(self.family.domain):
                 limits = self.bounds(at) if bounds else None
                 sizes = self._resolution(params)
@@ -118,6 +124,8 @@ class Estimator:
             else:  # with one coordinate finer ones take a moment, too
                 growths = frames.GROWTHS[dim] if fronts or dim == 1 else 1
                 correction = frames.in_frame(self.attempts, at, growths)
+            if correction.estimate.reason and (other := self._by_solution(at, seconds / 2)):
+                return other
             if correction.estimate.reason and fronts and self._march is not None:
                 correction = marched(self._march, at, max(seconds, MARCH) if bounds else np.inf)
             if correction.estimate.reason and box is not None:
@@ -178,6 +186,11 @@ class Estimator:
     @cached_property
     def _small_expansions(self) -> SmallExpansions:
         return SmallExpansions(self.terms)
+
+    @cached_property
+    def _by_solution(self) -> BySolution:
+        # Of a level that is free the solver and the network may have chosen others.
+        return BySolution(self.family, allowed=not self.attempts.determinacy.levels)
 
     @cached_property
     def _slabs(self) -> InSlabs:
