@@ -465,9 +465,12 @@ class Solver:
         orders = zeroth(self.family.domain.dim)
 
         def values(points: np.ndarray) -> np.ndarray:
-            values = self.base(points, orders)[0] + basis.evaluate(coefficients, points, orders)[0]
-            inside = self.family.domain.covers(points, self.at.parameters)
-            return np.where(inside[:, None], values, np.nan)
+            inside = np.asarray(self.family.domain.covers(points, self.at.parameters))
+            values = np.full((len(points), len(self.family.outputs)), np.nan)
+            own = points[inside]  # functions of a hole are not finite at its centre
+            correction = basis.evaluate(coefficients, own, orders)[0]
+            values[inside] = self.base(own, orders)[0] + correction
+            return values
 
         resolution = dict(zip(self.family.domain.names, expansion.sizes, strict=True))
         error = max(error, 1e-15)
