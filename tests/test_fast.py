@@ -584,3 +584,30 @@ def test_an_interrupted_run_ends_bit_identical(tmp_path):
     assert (tmp_path / "cut/metrics.jsonl").read_text() == (
         tmp_path / "whole/metrics.jsonl"
     ).read_text()
+
+
+def test_a_coefficient_that_is_held_modulates_nothing():
+    """The network is that of a page without it; polynomials of it would be of no use."""
+
+    class Damped(lc.Family):
+        domain = lc.Box(t=(0.0, 1.0))
+        parameters = lc.Uniform(d=(0.0, 1.0), k=(1.0, 2.0))
+
+        @lc.interior
+        def equation(self, u_t, u, d, k):
+            return u_t + (d + k) * u
+
+        @lc.on(t=0.0)
+        def start(self, u):
+            return u - 1.0
+
+    held, free = (lc.protocol.fast(f, steps=1).network for f in (Damped().at(d=0.5), Damped()))
+    assert of_kind(FiLM, of_kind(MLP, held).parameters).sees == (1,)
+    assert of_kind(FiLM, of_kind(MLP, free).parameters).sees == ()
+    dims, key = {"parameters": 2}, jax.random.PRNGKey(0)
+    shapes = jax.eval_shape(lambda: held.init(key, 1, 1, dims, jnp.float32))
+    assert shapes["conditioning"]["parameters"]["w"].shape[0] == 5  # of one coefficient
+    layout = held.array_layout(dims)
+    assert layout is not None
+    (orders,) = layout.tables.values()
+    assert orders.tolist() == [[0, i] for i in range(1, 6)]

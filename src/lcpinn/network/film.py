@@ -45,7 +45,8 @@ class FiLM(Conditioning):
     resonance solutions are smooth in lambda, which in that variable has layers at its ends.
 
     `sees` are the positions of the coefficients that modulate the network; all of them where it is
-    empty. Loads, which solutions are linear in, have their place in the last layer alone.
+    empty. Loads, which solutions are linear in, have their place in the last layer alone; what is
+    held at a value has none.
     """
 
     hidden: int = 64
@@ -120,13 +121,19 @@ class FiLM(Conditioning):
 
     @property
     def entry(self) -> str | None:
-        if self.stretch or self.sees:
+        if self.stretch or (self.sees and not self.degree):
             return None  # no reader of arrays knows of it
         return "chebyshev" if self.degree else "tanh"
 
     def tables(self, dim: int) -> dict[str, np.ndarray]:
         """The degree of every polynomial in each lambda, (polynomials, dim)."""
-        return {"orders": np.array(chebyshev_indices(dim, self.degree))} if self.degree else {}
+        if not self.degree:
+            return {}
+        seen = list(self.sees or range(dim))
+        own = np.array(chebyshev_indices(len(seen), self.degree))
+        orders = np.zeros((len(own), dim), own.dtype)
+        orders[:, seen] = own
+        return {"orders": orders}
 
 
 def drawn_matrix(

@@ -91,8 +91,11 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
     size, free = choice.size, len(family.parameters.free)
     # Total degree: with several coefficients the features of lambda multiply. Answers are nearly
     # linear in many of them, which the last layer alone can tell.
-    names, sees = family.parameters.names, choice.modulating
+    sees = _modulating(family, choice)
     degree = {0: 1, 1: size.degree, 2: 2, 3: 2}.get(len(sees) or free, 1)
+    slopes = choice.slopes
+    if isinstance(slopes, tuple) and sees:
+        slopes = tuple(slopes[i] for i in sees)
     if choice.stretch:
         degree = STRETCHED  # in two variables
     holes = bool(visible_holes(family))
@@ -105,10 +108,10 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
             hidden=0,
             degree=degree,
             exponential=exponential,
-            slopes=choice.slopes,
+            slopes=slopes,
             stretch=choice.stretch,
             beside=bool(choice.stretch),
-            sees=tuple(names.index(name) for name in sees),
+            sees=sees,
         ),
         weights=Concat(gain=0.0),
         frequency_scale=min(size.frequency_scale, 1.5) if slow else size.frequency_scale,
@@ -120,6 +123,16 @@ def _network(family: Family, choice: Choice, *, exponential: bool) -> MLP:
         kinks=_kinks(family),
         variables=choice.variables,
     )
+
+
+def _modulating(family: Family, choice: Choice) -> tuple[int, ...]:
+    """Positions of the coefficients that modulate the network; empty where all of them do.
+
+    One that is held is constant, and polynomials of it would be parameters without a use.
+    """
+    prior = family.parameters
+    names = choice.modulating or prior.free
+    return tuple(prior.names.index(name) for name in names) if len(names) < prior.dim else ()
 
 
 def _kinks(family: Family) -> tuple[float, ...]:
