@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lcpinn.frequencies import Modes, exponentials, lines_of, modes_of
+from lcpinn.frequencies import Modes, exponentials, lines_of, modes_of, share_on
 
 X = np.linspace(-1, 1, 96, endpoint=False) + 1 / 96
 
@@ -61,3 +61,14 @@ def test_a_line_is_drawn_through_all_settings_that_have_it():
     lines = lines_of(Modes(own, [np.ones(len(k)) for k in own]), place)
     assert lines.middle == pytest.approx(np.array([[20.0]]))
     assert lines.slope == pytest.approx(np.array([[[5 - 0.12]]]))  # the gaps' own slope
+
+
+def test_the_share_that_lines_account_for_is_that_of_the_setting_with_the_least():
+    place = np.linspace(-1, 1, 5)[:, None]
+    own = [np.array([[20 + 5 * c], [-20 - 5 * c], [3.0]]) for c in place[:, 0]]
+    sizes = [np.array([0.4, 0.4, 0.3 if i else 1.0]) for i in range(5)]
+    modes = Modes(own, sizes)
+    line = lines_of(modes, place).only(np.array([0]))
+    assert line.middle == pytest.approx(np.array([[20.0]]))
+    assert share_on(line, modes, place) == pytest.approx(0.32 / 1.32)
+    assert share_on(line.only(np.zeros(1, bool)), modes, place) == 0.0

@@ -124,6 +124,22 @@ class Lines:
         return bool(np.any(np.linalg.norm(self.slope, axis=2) > scale))
 
 
+def share_on(lines: Lines, modes: Modes, place: np.ndarray) -> float:
+    """The least share, over places (n, p) of λ, of the squared amplitudes that lines account for.
+
+    A pulse has many frequencies, and lines through a few of them by accident.
+    """
+    shares = []
+    for expected, own, size in zip(
+        lines.at(place), modes.frequencies, modes.amplitudes, strict=True
+    ):
+        both = np.concatenate([expected, -expected])
+        gaps = np.linalg.norm(own[:, None] - both, axis=2)
+        on_one = np.min(gaps, axis=1, initial=np.inf) < NEAR
+        shares.append(np.sum(size[on_one] ** 2) / max(np.sum(size**2), np.finfo(float).tiny))
+    return float(min(shares))
+
+
 def lines_of(modes: Modes, place: np.ndarray) -> Lines:
     """Lines that functions at places (n, p) of λ have in common, the strongest first."""
     base = _far_apart(place)

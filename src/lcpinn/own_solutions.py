@@ -24,7 +24,7 @@ from jaxtyping import Array
 from lcpinn.domain import Box
 from lcpinn.errors import LcpinnError
 from lcpinn.family import Data, Family
-from lcpinn.frequencies import Modes, lines_of, modes_of, spectrum
+from lcpinn.frequencies import Modes, lines_of, modes_of, share_on, spectrum
 from lcpinn.prior import Coefficients
 from lcpinn.quadrature import tensor, unit_sobol
 from lcpinn.spectral.family_solver import FamilySolutions, FamilySolver, in_one_basis
@@ -40,7 +40,8 @@ SLOW, WORTH = 2.5, 0.1  # of the scale of slopes, beyond which it is fast; a sha
 INSIDE = 0.05  # of a coordinate's range, from where on a layer is none at an end
 UNITS = 64  # frequencies that are kept
 SWEPT, CHECKED = 2, 3  # coefficients that frequencies move with; settings beyond as many
-FOLLOWED = {1: SLOW, 2: 1.0}  # of the scale of slopes: how far units follow a frequency
+FOLLOWED = 1.0  # of the scale of slopes: how far units follow a frequency
+MOSTLY = 0.5  # of the squared amplitudes: what is left out is not what solutions are made of
 IDLE = 4  # of so many units one is for what is slow
 COARSE = 9  # settings that are solved first
 FEWEST = 9  # that a training is taught by: fewer tell little for the steps that they cost
@@ -148,7 +149,8 @@ class SolvedSettings:
         """Frequencies that are linear in the coefficients: carriers, and how they move with them.
 
         Rows of `num` units as in `carriers`, and as many slopes for each coefficient in turn. None
-        where no frequency moves by more than units with slopes up to `scale` can follow.
+        where no frequency moves by more than units with slopes up to `scale` can follow, or where
+        solutions are made of others: a pulse that travels.
         """
         prior = self.solutions.family.parameters
         free = np.array([name in prior.free for name in prior.names], bool)
@@ -157,8 +159,11 @@ class SolvedSettings:
         if len(self.settings) < free.sum() + CHECKED:
             return (), ()
         place = np.asarray(prior.normalise(self.settings))[:, free]
-        lines = lines_of(self._modes(), place)
-        followed = FOLLOWED[place.shape[1]] * scale
+        modes = self._modes()
+        lines = lines_of(modes, place)
+        if share_on(lines, modes, place) < MOSTLY:
+            return (), ()
+        followed = FOLLOWED * scale
         lines = lines.only(np.any(lines.at_corners() > followed, axis=0))
         if not lines.moves(followed):
             return (), ()

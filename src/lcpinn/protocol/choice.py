@@ -41,6 +41,7 @@ NODES_OF_FRONTS = 33  # sharpen with lambda, as those of equations that are not 
 LOOK_SECONDS, MOST_SECONDS = 10.0, 60.0
 WIDE, WIDER = 3, 1.15  # inputs from which on a regression gets wider layers; by how much
 NARROWER = 0.7  # the same where moving frequencies are given
+LEAST_DEGREE = 2  # of polynomials in the only coefficient, there with one coordinate
 LEAST_UNITS, UNITS_EACH = 12, 2  # of a layer, with many coefficients: and for each function of x
 STEEP = 3.0  # frequency scale of the units that make a layer
 
@@ -168,7 +169,8 @@ def _resized(family: Family, size: Size, known: Between | None, *, moving: bool)
     if known is not None and known.stretch:
         return replace(size, solver="cholesky", dampings=5)
     if family.domain.dim + len(family.parameters.free) < WIDE:
-        return size
+        # Little else changes with the coefficient: polynomials of it are a step's time.
+        return replace(size, degree=LEAST_DEGREE) if moving else size
     factor = NARROWER if moving else WIDER
     return replace(size, widths=tuple(round(factor * width) for width in size.widths))
 
