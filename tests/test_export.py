@@ -109,6 +109,7 @@ def test_the_documented_reader_gives_the_solution(family, reader, tmp_path):
 
 NETWORKS = {
     "chebyshev": MLP((7, 5), "sine", FiLM(0, 3), Concat()),
+    "in part": MLP((7, 5), "sine", FiLM(0, 3, sees=(0,)), Concat()),
     "tanh": MLP((7, 5, 4), "tanh", FiLM(6), FiLM(4)),
     "join": MLP((6,), "tanh", Concat(), Concat()),
     "unseen": MLP((6, 6), "sine", Unseen(), FiLM(0, 2)),

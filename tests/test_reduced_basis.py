@@ -172,7 +172,8 @@ def test_coefficients_that_are_not_seen_do_not_modulate():
     scale = lambda *lam: np.asarray(how.modulate(params, jnp.array([lam]), (4,))[0][0])
     assert np.all(scale(0.5, 0.2, -1.0) == scale(-0.5, 0.2, 1.0))
     assert np.any(scale(0.5, 0.2, -1.0) != scale(0.5, 0.3, -1.0))
-    assert how.entry is None
+    assert how.tables(3)["orders"].tolist() == [[0, 1, 0], [0, 2, 0]]
+    assert FiLM(hidden=4, sees=(1,)).entry is None  # its matrices do not say which
 
 
 def test_an_equation_that_is_not_linear_has_none():

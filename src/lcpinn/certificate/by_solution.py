@@ -22,6 +22,7 @@ NARROW = 30.0  # times its root mean square: an error that is larger somewhere m
 TOLERANCE = 1e-8  # of the solution
 EXACT = 0.1  # of the distance, that the solution's own error may have if the distance is the error
 SAME = 0.1  # a distance within which a solution of a nonlinear equation is the one that is meant
+NOT_SMALLER = "it is below what the page is solved to"
 TRIALS = 2  # settings that are not solved, after which no other is tried
 
 
@@ -48,7 +49,7 @@ class BySolution:
             return None
         self.has_served = True
         if own > EXACT * distance:
-            return none("it is below what the page is solved to", at_most=distance + own)
+            return none(NOT_SMALLER, at_most=distance + own)
         return Correction(Estimate(distance), lambda points: solution(points)[0])
 
     def _distance(self, at: Linearisation, solution: FamilySolutions, seed: int) -> float:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from lcpinn.certificate import in_frame as frames
 from lcpinn.certificate.attempt import Attempts
 from lcpinn.certificate.bounds import Bounds, SmallExpansions
-from lcpinn.certificate.by_solution import BySolution
+from lcpinn.certificate.by_solution import NOT_SMALLER, BySolution
 from lcpinn.certificate.estimate import Correction, Estimate, none
 from lcpinn.certificate.in_box import NOT_NEEDED, InBox
 from lcpinn.certificate.in_slabs import InSlabs
@@ -124,13 +124,28 @@ class Estimator:
             else:  # with one coordinate finer ones take a moment, too
                 growths = frames.GROWTHS[dim] if fronts or dim == 1 else 1
                 correction = frames.in_frame(self.attempts, at, growths)
-            if correction.estimate.reason and (other := self._by_solution(at, seconds / 2)):
-                return other
-            if correction.estimate.reason and fronts and self._march is not None:
-                correction = marched(self._march, at, max(seconds, MARCH) if bounds else np.inf)
-            if correction.estimate.reason and box is not None:
-                return box.bounded(correction)
-            return correction
+            if correction.estimate.reason:
+                correction = self._unresolved(correction, at, fronts, seconds, bounds)
+            if correction.estimate.reason == NOT_SMALLER or box is None:
+                return correction
+            return box.bounded(correction) if correction.estimate.reason else correction
+
+    def _unresolved(
+        self, correction: Correction, at: Linearisation, fronts: bool, seconds: float, bounds: bool
+    ) -> Correction:
+        """By the page's own solution and by a march; the one that is more likely first.
+
+        What may be a front takes a solver long, and in vain.
+        """
+        march = self._march if fronts else None
+        compared = lambda: self._by_solution(at, seconds / 2)
+        first = compared() if march is None or self.family.is_linear() else None
+        if first is not None or march is None:
+            return first or correction
+        followed = marched(march, at, max(seconds, MARCH) if bounds else np.inf)
+        if followed.estimate.reason and not self.family.is_linear():
+            return compared() or followed
+        return followed
 
     def linearisation(
         self,
