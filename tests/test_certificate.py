@@ -874,6 +874,16 @@ def test_an_error_faster_than_any_expansion_is_the_distance_from_the_solution():
     )
 
 
+def test_an_estimate_without_a_clock_does_not_depend_on_what_was_solved_before():
+    """As those that decide between starts: the same training ends in the same bits."""
+    estimator = spoilt(Spring(), fast_sines)
+    first = estimator(1e-4, [0.3], seconds=0.0)
+    assert np.isfinite(estimator(1e-4, [0.3]).error)
+    again = estimator(1e-4, [0.3], seconds=0.0)
+    assert again.reason == first.reason != ""
+    assert np.isnan(again.error)
+
+
 def test_below_what_the_page_is_solved_to_an_error_is_bounded():
     estimate = spoilt(Spring(), fast_sines)(1e-13, [0.3])
     assert np.isnan(estimate.error)

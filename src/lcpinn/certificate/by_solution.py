@@ -38,8 +38,9 @@ class BySolution:
 
     def __call__(self, at: Linearisation, seconds: float) -> Correction | None:
         """None where there is no solution, or none of which it is known that it is the same, and
-        where an error is so narrow that points may miss it."""
-        solution = self._solved(at.parameters, seconds)
+        where an error is so narrow that points may miss it. Nor without seconds: an estimate that
+        is to depend on no clock cannot depend on what was solved before."""
+        solution = self._solved(at.parameters, seconds) if seconds > 0 else None
         if solution is None:
             return None
         first, second = (self._distance(at, solution, seed) for seed in SEEDS)
@@ -65,7 +66,7 @@ class BySolution:
 
     def _solved(self, parameters: np.ndarray, seconds: float) -> FamilySolutions | None:
         key = tuple(map(float, parameters))
-        if key not in self._known and self._trials and seconds > 0:
+        if key not in self._known and self._trials:
             try:
                 self._solver = self._solver or FamilySolver(self.family, TOLERANCE)
                 resolved = self._solver(parameters, seconds)
